@@ -1,0 +1,56 @@
+"""Durable facts: who owns which task and which context.
+
+Owns: the Ledger interface, its one error, and opening a ledger by URL.
+Never: policy. A ledger does not know what an operation is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+from sidecar.model import Entry, Fact, Facts, Miss, Owner, Resource
+
+
+class LedgerUnavailable(Exception):
+    """The ledger cannot answer or cannot store. Whoever asked must fail closed."""
+
+
+class Ledger(Protocol):
+    """Every method may raise LedgerUnavailable, within a bounded time; nothing else of a driver's."""
+
+    async def facts(self, owner: Owner, resources: Collection[Resource]) -> Facts:
+        """What is known of those of `resources` that `owner` owns; a foreign one is as absent as an unknown one."""
+        ...
+
+    async def record(self, owner: Owner, entries: Sequence[Entry]) -> frozenset[Resource]:
+        """Record `owner` for all of `entries` durably, or for none.
+
+        Returns those that somebody else owns, or once owned (a tombstone); empty means that all
+        are `owner`'s now. An entry that is `owner`'s already is completed: members that are None
+        stay as recorded, and a provisional row becomes final where the new fact is not provisional.
+        """
+        ...
+
+    async def drop(self, owner: Owner, resources: Collection[Resource]) -> None:
+        """Forget those of `resources` that are `owner`'s and still provisional."""
+        ...
+
+    def sight(self, owner: Owner, resource: Resource, fact: Fact, *, gone: bool = False) -> None:
+        """Note what was seen of an owned resource. Written behind, and only where it changes something.
+
+        `gone`: the agent itself no longer knows it; the row is marked, never deleted.
+        """
+        ...
+
+    async def cause(self, owner: Owner, resource: Resource) -> Miss:
+        """Why `facts` found nothing. For the audit, after the reply has left."""
+        ...
+
+    async def check(self) -> None:
+        """Prove that a row could be stored now. Raises LedgerUnavailable."""
+        ...
+
+    async def close(self) -> None:
+        """Flush what is written behind, and let go of the storage."""
+        ...

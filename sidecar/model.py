@@ -1,0 +1,420 @@
+"""The words of this codebase as types.
+
+Owns: Operation, Dialect, Call, Principal, Resource, Owner, Facts, Permit, Refusal, Reason and the
+shapes Head, Exchange and Reply that the edges translate to and from.
+Never: imports from us, does IO, reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from types import MappingProxyType
+from typing import Final, Protocol, TypeAlias
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+# --- what the protocol speaks of -------------------------------------------------------------
+
+
+class Binding(StrEnum):
+    """A2A's protocol bindings (1.0 §5)."""
+
+    JSONRPC = "JSONRPC"
+    HTTP_JSON = "HTTP+JSON"
+    GRPC = "GRPC"
+
+
+class Version(StrEnum):
+    """A2A's `Major.Minor` (1.0 §3.6); patch levels take no part in negotiation."""
+
+    V0_1 = "0.1"
+    V0_2 = "0.2"
+    V0_3 = "0.3"
+    V1_0 = "1.0"
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """One (binding, version) pair that exists."""
+
+    binding: Binding
+    version: Version
+
+    def __str__(self) -> str:
+        return f"{self.binding}/{self.version}"
+
+
+class Operation(StrEnum):
+    """What the spec calls an operation (1.0 §3.1)."""
+
+    SEND_MESSAGE = "send"
+    SEND_STREAMING_MESSAGE = "send-stream"
+    GET_TASK = "get"
+    LIST_TASKS = "list"
+    CANCEL_TASK = "cancel"
+    SUBSCRIBE_TO_TASK = "subscribe"
+    CREATE_PUSH_CONFIG = "push-create"
+    GET_PUSH_CONFIG = "push-get"
+    LIST_PUSH_CONFIGS = "push-list"
+    DELETE_PUSH_CONFIG = "push-delete"
+    GET_EXTENDED_CARD = "extended-card"
+
+
+SENDS: Final = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE})
+STREAMS: Final = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
+
+
+class Kind(StrEnum):
+    """What can be owned."""
+
+    TASK = "task"
+    CONTEXT = "context"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A task or a context of one upstream agent. Ids are compared exactly, byte for byte."""
+
+    agent: str
+    kind: Kind
+    id: str
+
+
+# --- what an agent card says, as far as we enforce it ------------------------------------------
+
+# One alternative of a security requirement: scheme name → scopes, every scheme and scope needed.
+Alternative: TypeAlias = Mapping[str, frozenset[str]]
+
+
+class Scheme(StrEnum):
+    """Kinds of security schemes, in both card spellings (0.3 `type`, 1.0 oneof member)."""
+
+    OAUTH2 = "oauth2"
+    OPENID = "openIdConnect"
+    HTTP_BEARER = "http-bearer"
+    HTTP_OTHER = "http-other"
+    API_KEY = "apiKey"
+    MTLS = "mutualTLS"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One address of a card. `dialect` is None where we front no such binding or version."""
+
+    url: str
+    dialect: Dialect | None
+    tenant: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """An agent card, read once. An empty `requirements` means that nothing is declared."""
+
+    interfaces: tuple[Interface, ...]
+    schemes: Mapping[str, Scheme]
+    requirements: tuple[Alternative, ...]
+    skills: Mapping[str, tuple[Alternative, ...]]
+    offers_extended: bool = False
+
+
+# --- who is calling --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a resource is. Components are kept one by one and never glued together."""
+
+    tenant: str
+    issuer: str
+    subject: str
+    further: tuple[str, ...] = ()  # values of `ownership.owner_claims`, in the order configured
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The verified identity a call is made under.
+
+    `scopes` is None for a credential that has none by nature (API key, mTLS): the scope guard
+    does not apply to it. `expires_at` is in seconds since the epoch, None for one without end.
+    """
+
+    owner: Owner
+    scopes: frozenset[str] | None
+    presented_by: str = ""  # azp, client_id or the innermost actor: the hop that used the token
+    actors: tuple[str, ...] = ()  # RFC 8693 `act` chain, the current actor first
+    expires_at: float | None = None
+    pseudonym: str = ""  # what audit records call the subject
+
+
+# --- one request, decoded --------------------------------------------------------------------
+
+RpcId: TypeAlias = str | int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the caller expects an answer of ours to look. `dialect` is None for what is no A2A."""
+
+    dialect: Dialect | None = None
+    rpc_id: RpcId = None
+    sse: bool = False  # a 0.x JSON-RPC stream: its clients read errors as one event only
+    media_type: str = "application/json"  # of HTTP+JSON answers: the caller's own choice
+
+
+@dataclass(frozen=True, slots=True)
+class PushTarget:
+    """Where a push config wants notifications sent, and what goes into outbound headers."""
+
+    url: str
+    header_values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSkill:
+    """The skill a caller named, and where (`metadata skillId`, `header A2A-Skill`)."""
+
+    id: str
+    named_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One A2A operation as the caller asked for it, whatever the wire looked like.
+
+    `target` is the canonical path and query below the mount: what is forwarded.
+    `tenant` is the A2A tenant, None where the request names none.
+    """
+
+    operation: Operation
+    form: Form
+    dialect: Dialect
+    target: str
+    task_id: str | None = None
+    context_id: str | None = None
+    references: tuple[str, ...] = ()
+    tenant: str | None = None
+    push: tuple[PushTarget, ...] = ()
+    skill: NamedSkill | None = None
+
+    @property
+    def creates_by_id(self) -> bool:
+        """Whether an unknown task id in this call would create that task (0.1 §7.1)."""
+        return self.dialect.version is Version.V0_1 and self.operation in SENDS
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """A request that is clearly no A2A operation. `path` is decoded once, below the mount."""
+
+    form: Form
+    target: str
+    path: str
+    upgrade: bool = False
+    preflight: bool = False
+    listed_method: bool = False  # a JSON-RPC method `other_paths.methods` names
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """What might be A2A and cannot be named, or could be read in two ways."""
+
+    form: Form
+    target: str
+    reason: Reason
+    detail: str
+
+
+Decoded: TypeAlias = Call | Other | Unreadable
+
+# --- what the ledger knows -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What is recorded of one owned resource."""
+
+    tenant: str = ""  # the A2A tenant it was made under
+    context_id: str | None = None
+    state: str | None = None  # canonical, e.g. `input-required`
+    status_at: str | None = None  # the status timestamp as the agent wrote it (RFC 3339)
+    skill: str | None = None
+    held: frozenset[str] = frozenset()
+    provisional: bool = False
+
+
+Facts: TypeAlias = Mapping[Resource, Fact]
+
+NO_FACTS: Final[Facts] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A resource to be recorded, with what is known of it. `chosen` ids came from the caller."""
+
+    resource: Resource
+    fact: Fact = field(default_factory=Fact)
+    chosen: bool = False
+
+
+class Miss(StrEnum):
+    """Why a look-up by owner found nothing; for the audit only, never for a decision."""
+
+    ABSENT = "absent"
+    FOREIGN = "foreign"
+    PRUNED = "pruned"
+
+
+# --- the decision ----------------------------------------------------------------------------
+
+
+class Reason(Enum):
+    """The closed list of reasons to refuse; `bindings/refusals.py` has a row for each."""
+
+    # who
+    UNAUTHENTICATED = "unauthenticated"
+    KEYS_UNAVAILABLE = "keys_unavailable"
+    # what the request is
+    UNPARSABLE = "unparsable"
+    INVALID_REQUEST = "invalid_request"
+    INVALID_PARAMS = "invalid_params"
+    UNKNOWN_OPERATION = "unknown_operation"
+    UNSUPPORTED_OPERATION = "unsupported_operation"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    UNKNOWN_PATH = "unknown_path"
+    BAD_PATH = "bad_path"
+    ENCODING_REFUSED = "encoding_refused"
+    UPGRADE_REFUSED = "upgrade_refused"
+    BODY_TOO_LARGE = "body_too_large"
+    BODY_TOO_SLOW = "body_too_slow"
+    OVERLOADED = "overloaded"
+    # what the policy says
+    SCOPE_DIVERGENCE = "capability_scope_divergence"
+    INSUFFICIENT_SCOPE = "insufficient_scope"
+    UNKNOWN_SKILL = "unknown_skill"
+    PUSH_TARGET_REFUSED = "push_target_refused"
+    # whose it is: all of these are one answer on the wire
+    NOT_FOUND = "not_found"
+    TENANT_MISMATCH = "tenant_mismatch"
+    CONTEXT_MISMATCH = "context_mismatch"
+    CONTEXT_NOT_ISSUED = "context_not_issued"
+    AGENT_NOT_FOUND = "agent_not_found"
+    # what is missing before the call is forwarded
+    LEDGER_UNAVAILABLE = "ledger_unavailable"
+    CARD_UNAVAILABLE = "card_unavailable"
+    AGENT_UNAVAILABLE = "agent_unavailable"
+    STOPPING = "stopping"
+    # what went wrong after it
+    AGENT_FAILED = "agent_failed"
+    REPLY_UNREADABLE = "reply_unreadable"
+    REPLY_TOO_LARGE = "reply_too_large"
+    COLLISION = "collision"
+    SHARED_CONTEXT = "shared_context"
+    FOREIGN_REPLY = "foreign_reply"
+    RECORDING_FAILED = "recording_failed"
+    INTERNAL = "internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """What `CapabilityScopeDivergence` tells: the skill, what it needs, what the token holds."""
+
+    skill: str
+    chosen_by: str
+    required: frozenset[str]
+    held: frozenset[str]
+    missing: frozenset[str]
+    presented_by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A negative decision. `detail` reaches the caller, `internal` only the audit record."""
+
+    reason: Reason
+    detail: str = ""
+    divergence: Divergence | None = None
+    challenge: str | None = None  # the whole WWW-Authenticate value
+    internal: str = ""
+
+
+class Watch(Enum):
+    """What a permit obliges us to do with the reply."""
+
+    RECORD = "record"  # a send: ids are recorded before they are released
+    KEEP = "keep"  # only the task that was judged may appear
+    CARD = "card"  # an extended card: addresses are rewritten
+    PASS = "pass"  # nothing of ours
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """A positive decision, and the ticket `Upstream.forward` needs; made in `policy/` only.
+
+    `reserve` holds ids the caller picked: recorded before forwarding, dropped if the agent errs.
+    `creates` tells whether the life-cycle guard has already been passed for a new task.
+    `observed` is the refusal that `mode: observe` let through.
+    """
+
+    call: Call | Other
+    who: Principal | None
+    watch: Watch
+    reserve: tuple[Entry, ...] = ()
+    creates: bool = False
+    skill: str | None = None
+    chosen_by: str = ""
+    observed: Refusal | None = None
+
+
+Decision: TypeAlias = Permit | Refusal
+
+
+class Refused(Exception):
+    """A refusal raised where returning one would bend the line; caught only in `answer`."""
+
+    def __init__(self, reason: Reason, detail: str = "", *, internal: str = "") -> None:
+        super().__init__(detail or reason.value)
+        self.refusal = Refusal(reason, detail, internal=internal)
+
+
+# --- the edge --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A request without its body. `target` is the request target as sent, undecoded."""
+
+    method: str
+    target: str
+    headers: CIMultiDictProxy[str]
+    http_version: tuple[int, int] = (1, 1)
+
+
+class Exchange(Protocol):
+    """One downstream request as an edge hands it over. Read the body by one of the two, once."""
+
+    head: Head
+    id: str
+
+    async def body(self, limit: int) -> bytes:
+        """Read the whole body. Raises Refused (too large, too slow)."""
+        ...
+
+    def stream(self) -> AsyncIterator[bytes]:
+        """The body as it arrives; an empty iterator where there is none."""
+        ...
+
+
+@dataclass(slots=True)
+class Reply:
+    """What goes back. A body that is bytes is whole; an iterator is streamed as it yields.
+
+    `length` is the declared Content-Length of a streamed body, None where it has none.
+    """
+
+    status: int
+    headers: CIMultiDict[str]
+    body: bytes | AsyncIterator[bytes] = b""
+    length: int | None = None

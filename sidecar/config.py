@@ -141,7 +141,7 @@ class Config(Model):
 
     version: Literal[1]
     mode: Literal["enforce", "observe"] = "enforce"
-    listen: str = "0.0.0.0:8080"  # noqa: S104 - the traffic port is meant for other pods
+    listen: str = "0.0.0.0:8080"
     admin: str = "127.0.0.1:9090"
     agents: Annotated[tuple[Agent, ...], Field(min_length=1)]
     identity: Identity = Identity()

@@ -7,10 +7,9 @@ Never: imports from us, does IO, reads a clock.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from types import MappingProxyType
 from typing import Final, Protocol, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -247,8 +246,6 @@ class Fact:
 
 Facts: TypeAlias = Mapping[Resource, Fact]
 
-NO_FACTS: Final[Facts] = MappingProxyType({})
-
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -354,7 +351,9 @@ class Permit:
     """A positive decision, and the ticket `Upstream.forward` needs; made in `policy/` only.
 
     `reserve` holds ids the caller picked: recorded before forwarding, dropped if the agent errs.
-    `creates` tells whether the life-cycle guard has already been passed for a new task.
+    `creates` tells whether the life-cycle guard has been passed for a new task, `known` is what the
+    ledger said, `tenant` the A2A tenant that applies. With `enforcing` False (`ownership.mode:
+    observe`) obligations note what they would withhold and change nothing.
     `observed` is the refusal that `mode: observe` let through.
     """
 
@@ -363,8 +362,11 @@ class Permit:
     watch: Watch
     reserve: tuple[Entry, ...] = ()
     creates: bool = False
-    skill: str | None = None
+    tenant: str = ""
+    known: Facts = field(default_factory=dict)
+    skill: str = ""
     chosen_by: str = ""
+    enforcing: bool = True
     observed: Refusal | None = None
 
 
@@ -393,17 +395,16 @@ class Head:
 
 
 class Exchange(Protocol):
-    """One downstream request as an edge hands it over. Read the body by one of the two, once."""
+    """One downstream request as an edge hands it over. `id` is its decision id."""
 
     head: Head
     id: str
 
-    async def body(self, limit: int) -> bytes:
-        """Read the whole body. Raises Refused (too large, too slow)."""
-        ...
+    @property
+    def has_body(self) -> bool: ...
 
-    def stream(self) -> AsyncIterator[bytes]:
-        """The body as it arrives; an empty iterator where there is none."""
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives, undecoded; may be iterated once. Answers `Expect: 100-continue`."""
         ...
 
 
@@ -412,9 +413,11 @@ class Reply:
     """What goes back. A body that is bytes is whole; an iterator is streamed as it yields.
 
     `length` is the declared Content-Length of a streamed body, None where it has none.
+    `after` is called once the last byte has left, or the caller has.
     """
 
     status: int
     headers: CIMultiDict[str]
     body: bytes | AsyncIterator[bytes] = b""
     length: int | None = None
+    after: Callable[[], None] | None = None

@@ -6,9 +6,11 @@ Never: policy. A ledger does not know what an operation is.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from typing import Protocol
 
+from sidecar import config
 from sidecar.model import Entry, Fact, Facts, Miss, Owner, Resource
 
 
@@ -54,3 +56,35 @@ class Ledger(Protocol):
     async def close(self) -> None:
         """Flush what is written behind, and let go of the storage."""
         ...
+
+
+async def open_ledger(config: config.Ledger, *, now: Callable[[], float]) -> Ledger:
+    """Open the ledger `config.url` names; `now` gives seconds since the epoch.
+
+    Raises ValueError where the URL is none of ours, and LedgerUnavailable where the ledger cannot be
+    opened; both messages say what to do.
+    """
+    # Here, since both modules need this one.
+    from sidecar.ledger.memory import MemoryLedger
+    from sidecar.ledger.sqlite import SqliteLedger
+
+    retention, retention_open = config.retention, config.retention_open
+    if config.url == "memory:":
+        return MemoryLedger(now=now, retention=retention, retention_open=retention_open)
+    path = _path_in(config.url)
+    return await SqliteLedger.open(path, now=now, retention=retention, retention_open=retention_open)
+
+
+def _path_in(url: str) -> Path:
+    """The path in a `sqlite:///` URL. Raises ValueError."""
+    path = url.removeprefix("sqlite:///")
+    if path == url or path in {"", "/", ":memory:"} or path.endswith("/") or not path.isprintable():
+        raise ValueError(
+            f"ledger.url `{url}`: write `sqlite:////data/ledger.db` (four slashes: an absolute path),"
+            " `sqlite:///ledger.db` (three: relative), or `memory:`"
+        )
+    if "?" in path or "#" in path:
+        raise ValueError(
+            f"ledger.url `{url}`: takes no options; write the path alone, `sqlite:////data/ledger.db`"
+        )
+    return Path(path)

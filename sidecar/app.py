@@ -1,0 +1,152 @@
+"""The one place where parts are constructed and wired, started in order, stopped in reverse.
+
+Owns: the diagram of the running process.
+Never: per-request code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import BinaryIO
+
+import structlog
+from aiohttp import web
+
+from sidecar.config import Config
+from sidecar.identity import Identity
+from sidecar.ledger import LedgerUnavailable, open_ledger
+from sidecar.model import Exchange, Reply
+from sidecar.observe.audit import Audit
+from sidecar.observe.metrics import Metrics
+from sidecar.proxy.admin import Admin
+from sidecar.proxy.agents import Agents, GuardedAgent
+from sidecar.proxy.deps import Deps
+from sidecar.proxy.enforce import answer
+from sidecar.proxy.http_edge import HttpServer
+from sidecar.proxy.tasks import Background, Settling
+
+log = structlog.get_logger()
+
+
+class CannotStart(Exception):
+    """The sidecar cannot start; the message says what to change."""
+
+
+class App:
+    """A running sidecar. `traffic` and `admin` are the addresses it listens on, once started."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._stack = AsyncExitStack()
+        self.traffic = ("", 0)
+        self.admin = ("", 0)
+        self.stopping = False
+
+    async def start(self) -> None:
+        """Build every part, then open the ports. Raises CannotStart."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._stack.aclose()
+            raise
+
+    async def stop(self) -> None:
+        """Stop accepting, finish what is under way up to `drain_timeout`, flush, let go."""
+        self.stopping = True
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        config, limits = self._config, self._config.limits
+        audit = Audit(self._audit_output(config.audit.output), config.audit.buffer, time.time)
+        self._stack.callback(audit.close)
+        try:
+            ledger = await open_ledger(config.ledger, now=time.time)
+        except (LedgerUnavailable, ValueError) as problem:
+            raise CannotStart(f"ledger.url: {problem}") from None
+        self._stack.push_async_callback(ledger.close)
+        identity = Identity(config.identity, config.ownership.owner_claims, limits.token, now=time.time)
+        await identity.start()
+        self._stack.push_async_callback(identity.close)
+        agents = await self._stack.enter_async_context(
+            Agents([GuardedAgent(agent, config, time.monotonic) for agent in config.agents])
+        )
+        background = Background()
+        settling = Settling(limits.settling, limits.settle_timeout)
+        self._stack.push_async_callback(background.finish, 5.0)
+        self._stack.push_async_callback(settling.finish, limits.drain_timeout)
+        deps = Deps(agents, identity, ledger, audit, Metrics(), settling, background, limits)
+        admin = Admin(deps)
+
+        async def answered(exchange: Exchange) -> Reply:
+            return await answer(exchange, deps)
+
+        self.admin = await self._listen(web.Server(admin.handle, access_log=None), config.admin, 1.0)
+        server = HttpServer(answered, limits, decision_ids())
+        self.traffic = await self._listen(server, config.listen, limits.drain_timeout)
+        self._stack.callback(setattr, admin, "stopping", True)
+        for agent in agents:
+            background.start(agent.view())
+
+    def _audit_output(self, output: str) -> BinaryIO | None:
+        if output == "disabled":
+            return None
+        if output == "stdout":
+            return sys.stdout.buffer
+        try:
+            return self._stack.enter_context(Path(output).open("ab"))
+        except OSError as problem:
+            raise CannotStart(f"audit.output: cannot write to `{output}`: {problem.strerror}") from None
+
+    async def _listen(self, server: web.Server, address: str, drain: float) -> tuple[str, int]:
+        host, _, port = address.rpartition(":")
+        runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=drain)
+        await runner.setup()
+        self._stack.push_async_callback(runner.cleanup)
+        site = web.TCPSite(runner, host.strip("[]") or None, int(port), backlog=1024)
+        try:
+            await site.start()
+        except OSError as problem:
+            raise CannotStart(f"cannot listen on {address}: {problem.strerror or problem}") from None
+        bound = runner.addresses[0]
+        return str(bound[0]), int(bound[1])
+
+
+async def serve(config: Config) -> None:
+    """Run until SIGTERM or SIGINT. Raises CannotStart."""
+    app = App(config)
+    await app.start()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    log.info("listening", traffic=_shown(app.traffic), admin=_shown(app.admin), policy=config.hash)
+    if config.identity.anonymous != "refuse":
+        log.warning(
+            "callers without a credential are served as one principal",
+            subject=config.identity.anonymous.subject,
+        )
+    if config.mode == "observe":
+        log.warning("mode: observe; nothing is refused")
+    await stop.wait()
+    log.info("stopping", drain_timeout_seconds=config.limits.drain_timeout)
+    await app.stop()
+    log.info("stopped")
+
+
+def decision_ids() -> Callable[[], str]:
+    """Ids no two processes share; names, not secrets."""
+    prefix, numbers = os.urandom(8).hex(), itertools.count(1)
+    return lambda: f"{prefix}-{next(numbers):x}"
+
+
+def _shown(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

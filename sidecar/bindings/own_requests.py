@@ -1,0 +1,100 @@
+"""Requests the sidecar makes itself, in the caller's dialect.
+
+Owns: cancelling a task nobody could be given, and asking for the caller's extended card.
+Never: sends anything, or adds credentials.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote
+
+import orjson
+
+from sidecar.model import Binding, Call, Dialect, Version
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRequest:
+    """`target` is path and query below the mount, as in `Call`. Content-Length and Host are not in `headers`."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+_RPC_ID: Final = "a2a-sidecar"  # one request on one connection at a time: nothing to tell apart
+
+# 1.0 §9.4.5; 0.1 to 0.3 share the name.
+_CANCEL: Final[Mapping[Version, str]] = {
+    Version.V0_1: "tasks/cancel",
+    Version.V0_2: "tasks/cancel",
+    Version.V0_3: "tasks/cancel",
+    Version.V1_0: "CancelTask",
+}
+
+# The tail of a send's path; the base and a tenant stand before it.
+_SEND_TAIL: Final = re.compile(r"/message(?::|%3[Aa])(?:send|stream)$")
+
+
+def cancel_request(call: Call, task_id: str) -> OwnRequest:
+    """Cancel `task_id`, which the agent made for `call`, where `call` itself went.
+
+    Raises ValueError for a binding that has no such request, and for an HTTP+JSON call that is no send.
+    """
+    tenant = {"tenant": call.tenant} if call.tenant and call.dialect.version is Version.V1_0 else {}
+    if call.dialect.binding is Binding.JSONRPC:
+        method = _CANCEL[call.dialect.version]
+        return _rpc(call.dialect, call.target, method, {**tenant, "id": task_id})
+    path, mark, query = call.target.partition("?")
+    base, tails = _SEND_TAIL.subn("", path)
+    if call.dialect.binding is not Binding.HTTP_JSON or not tails:
+        raise ValueError(f"no cancel request for a call to `{path}` in {call.dialect}")
+    # The id is the agent's: whatever is in it must stay one path segment.
+    target = f"{base}/tasks/{quote(task_id, safe='')}:cancel{mark}{query}"
+    return _request(call.dialect, "POST", target, orjson.dumps(tenant))
+
+
+def extended_card_request(dialect: Dialect, target_base: str, *, tenant: str = "") -> OwnRequest:
+    """Ask for the extended card at the interface whose path below the mount is `target_base`.
+
+    `tenant` is the one the interface declares (1.0). Raises ValueError where a dialect has no extended card.
+    """
+    base = target_base.rstrip("/")
+    match dialect:
+        case Dialect(Binding.JSONRPC, Version.V1_0):
+            params = {"tenant": tenant} if tenant else {}
+            return _rpc(dialect, target_base, "GetExtendedAgentCard", params)
+        case Dialect(Binding.JSONRPC, Version.V0_3):
+            return _rpc(dialect, target_base, "agent/getAuthenticatedExtendedCard", None)
+        case Dialect(Binding.JSONRPC, Version.V0_2):
+            # 0.2.1 §7.8: `{card.url}/../agent/authenticatedExtendedCard`, over HTTP.
+            return _request(dialect, "GET", f"{base.rpartition('/')[0]}/agent/authenticatedExtendedCard")
+        case Dialect(Binding.HTTP_JSON, Version.V1_0):
+            prefix = f"/{quote(tenant, safe='')}" if tenant else ""
+            return _request(dialect, "GET", f"{base}{prefix}/extendedAgentCard")
+        case Dialect(Binding.HTTP_JSON, Version.V0_3 | Version.V0_2):
+            return _request(dialect, "GET", f"{base}/v1/card")
+        case _:
+            raise ValueError(f"no extended card in {dialect}")
+
+
+def _rpc(dialect: Dialect, target: str, method: str, params: Mapping[str, str] | None) -> OwnRequest:
+    envelope: dict[str, object] = {"jsonrpc": "2.0", "id": _RPC_ID, "method": method}
+    if params is not None:
+        envelope["params"] = params
+    return _request(dialect, "POST", target, orjson.dumps(envelope))
+
+
+def _request(dialect: Dialect, method: str, target: str, body: bytes = b"") -> OwnRequest:
+    headers = {"Accept": "application/json"}
+    if body:
+        headers["Content-Type"] = "application/json"  # what every agent takes, also for HTTP+JSON 1.0
+    if dialect.version is Version.V1_0:
+        headers["A2A-Version"] = "1.0"  # absent means 0.3 (1.0 §3.6.2)
+    return OwnRequest(method, target, MappingProxyType(headers), body)

@@ -1,0 +1,95 @@
+"""All issuers' keys.
+
+Owns: the HTTP session and the background tasks of fetching; one Source per issuer.
+Never: looks at claims, or lets one issuer wait for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+
+from sidecar import config
+from sidecar.identity.invalid import KeysUnavailable
+from sidecar.identity.jwks import KeySet
+from sidecar.identity.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class KeyStatus:
+    """How fetching goes, for readiness and metrics. `failures` counts since the start."""
+
+    issuer: str
+    usable: bool
+    failures: int
+    problem: str
+
+
+class Keys:
+    """Key sets by issuer. Starts without a reachable issuer and recovers by itself."""
+
+    def __init__(self, settings: config.Identity, *, clock: Callable[[], float]) -> None:
+        self._session: aiohttp.ClientSession | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._sources = {
+            issuer.issuer: Source(
+                issuer, settings, clock=clock, session=self._open_session, spawn=self._spawn
+            )
+            for issuer in settings.issuers
+        }
+
+    async def start(self) -> None:
+        """Begin to keep every issuer's keys fresh. Waits for none of them."""
+        for source in self._sources.values():
+            self._spawn(source.keep_fresh())
+
+    async def close(self) -> None:
+        """End all fetching."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._session is not None:
+            await self._session.close()
+
+    def current(self, issuer: str) -> KeySet | None:
+        """The keys that serve now; the same instance as long as the issuer publishes the same."""
+        return None if self._closed else self._sources[issuer].current()
+
+    async def obtain(self, issuer: str, kid: str | None, algorithm: str) -> KeySet:
+        """The keys to verify a token with. Raises KeysUnavailable. See Source.obtain."""
+        if self._closed:
+            raise KeysUnavailable("stopped")
+        return await self._sources[issuer].obtain(kid, algorithm)
+
+    def ready(self) -> bool:
+        """Whether every issuer's tokens can be verified now; true without issuers."""
+        return all(source.acceptable() for source in self._sources.values())
+
+    def status(self) -> tuple[KeyStatus, ...]:
+        """One row per issuer, in the order configured."""
+        return tuple(
+            KeyStatus(issuer, source.acceptable() is not None, source.failures, source.problem)
+            for issuer, source in self._sources.items()
+        )
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # Issuers are asked every few minutes: a kept connection would be a dead one.
+                connector=aiohttp.TCPConnector(force_close=True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                trust_env=False,
+            )
+        return self._session

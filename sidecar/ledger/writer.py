@@ -1,0 +1,115 @@
+"""The one thread that writes, with group commit.
+
+Owns: the writing connection, the queue before it, and transactions: whatever waits when a
+transaction begins is committed, and fsynced, together.
+Never: knows what it writes, or runs on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from sidecar.ledger.lane import Job, Lane, Outcome
+
+T = TypeVar("T")
+
+BATCH: Final = 256  # jobs a transaction: bounds how long the first of them waits for the others
+
+
+class Writer:
+    """Runs jobs in the order given. `name` is what error messages call the ledger."""
+
+    def __init__(self, db: sqlite3.Connection, name: str) -> None:
+        self._db = db
+        self._lane = Lane(name)
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        threading.Thread(target=self._serve, name="ledger-writer", daemon=True).start()
+
+    def post(self, job: Job[Any]) -> None:
+        """Queue `job`; its outcome is told after the commit. Raises LedgerUnavailable."""
+        self._lane.post(job)
+
+    def submit(
+        self, work: Callable[[sqlite3.Connection], T], done: Callable[[T], None] | None = None
+    ) -> asyncio.Future[T]:
+        """Queue `work`; the future has its result once that is durable, and `done` had it before.
+
+        `done` runs even when nobody waits any longer. Raises, or the future has, LedgerUnavailable.
+        """
+        return self._lane.submit(work, done)
+
+    async def stop(self) -> None:
+        """Finish what waits, close the connection, end the thread."""
+        self._lane.close(1)
+        await asyncio.shield(self._ended)
+
+    def _serve(self) -> None:
+        stopping = False
+        while not stopping:
+            batch, stopping = self._take()
+            outcomes = self._commit(batch)
+            self._lane.tell(outcomes)
+        with contextlib.suppress(sqlite3.Error):
+            self._db.close()
+        self._lane.tell([lambda: self._ended.set_result(None)])
+
+    def _take(self) -> tuple[list[Job[Any]], bool]:
+        """What waits now, at least one; and whether it is the last."""
+        batch: list[Job[Any]] = []
+        job = self._lane.take()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == BATCH:
+                return batch, False
+            try:
+                job = self._lane.take_waiting()
+            except queue.Empty:
+                return batch, False
+        return batch, True
+
+    def _commit(self, batch: Sequence[Job[Any]]) -> list[Outcome]:
+        """Run `batch` in one transaction; if that as a whole fails, each job in its own."""
+        if not batch:
+            return []
+        db = self._db
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:  # locked, or the disk is gone: true for each of them
+            return [self._lane.failure(job, "written", error) for job in batch]
+        try:
+            outcomes = [self._run(job) for job in batch]
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._roll_back()
+            if len(batch) == 1:
+                return [self._lane.failure(batch[0], "written", error)]
+            return [outcome for job in batch for outcome in self._commit([job])]
+        return outcomes
+
+    def _run(self, job: Job[Any]) -> Outcome:
+        """One job inside the transaction. Raises sqlite3.Error where it took the transaction with it."""
+        db = self._db
+        db.execute("SAVEPOINT job")
+        try:
+            result = job.work(db)
+        except Exception as error:  # one job must neither spoil the others nor end the only writer
+            if (
+                not db.in_transaction
+            ):  # a full disk may roll everything back (sqlite.org/lang_transaction §3.1)
+                raise sqlite3.OperationalError(str(error)) from error
+            db.execute("ROLLBACK TO job")
+            db.execute("RELEASE job")
+            return self._lane.failure(job, "written", error)
+        db.execute("RELEASE job")
+        return lambda: job.done(result)
+
+    def _roll_back(self) -> None:
+        if self._db.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                self._db.execute("ROLLBACK")

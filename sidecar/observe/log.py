@@ -1,0 +1,29 @@
+"""Logs: structlog to stderr, one JSON object a line.
+
+Owns: the log's form. Decisions are not logged here but audited.
+Never: bodies, tokens, full subjects.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+import structlog
+
+
+def configure(*, pretty: bool) -> None:
+    """Set logging up once, at start. `pretty` for a terminal."""
+    renderer: structlog.types.Processor = (
+        structlog.dev.ConsoleRenderer() if pretty else structlog.processors.JSONRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            renderer,
+        ],
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        cache_logger_on_first_use=True,
+    )

@@ -1,0 +1,47 @@
+"""Counters for operators. Labels come from closed lists, never from callers.
+
+Owns: the metrics and their names.
+Never: influences a decision.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from sidecar.model import Call, Decoded, Permit, Refusal
+
+
+class Metrics:
+    """One registry for one process."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._decisions = Counter(
+            "a2a_sidecar_decisions_total",
+            "Decisions by agent, operation, dialect, outcome and reason",
+            ["agent", "operation", "dialect", "outcome", "reason"],
+            registry=self.registry,
+        )
+        self._outcomes = Counter(
+            "a2a_sidecar_outcomes_total",
+            "What came of permitted calls",
+            ["agent", "outcome"],
+            registry=self.registry,
+        )
+        self.settling = Gauge(
+            "a2a_sidecar_settling", "Sends whose caller has gone and that are read on", registry=self.registry
+        )
+        self.up = Gauge("a2a_sidecar_part_up", "Whether a part is usable", ["part"], registry=self.registry)
+
+    def decision(self, agent: str, call: Decoded | None, made: Permit | Refusal) -> None:
+        operation = call.operation.value if isinstance(call, Call) else "other"
+        dialect = str(call.form.dialect) if call is not None and call.form.dialect else "none"
+        refused = isinstance(made, Refusal)
+        reason = made.reason.value if isinstance(made, Refusal) else ""
+        self._decisions.labels(agent, operation, dialect, "refused" if refused else "permitted", reason).inc()
+
+    def outcome(self, agent: str, what: str) -> None:
+        self._outcomes.labels(agent, what).inc()
+
+    def render(self) -> bytes:
+        return generate_latest(self.registry)

@@ -1,0 +1,195 @@
+"""The decision.
+
+Owns: look_ups() and decide(), which together are the whole PDP.
+Never: awaits, reads a clock, mentions a status code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sidecar.model import (
+    SENDS,
+    Call,
+    Decision,
+    Decoded,
+    Divergence,
+    Facts,
+    Operation,
+    Other,
+    Permit,
+    Principal,
+    Reason,
+    Refusal,
+    Resource,
+    Unreadable,
+    Watch,
+)
+from sidecar.policy import ownership
+from sidecar.policy.rules import Mode, Policy
+from sidecar.policy.scopes import Needs, UnknownSkill, widen
+
+
+@dataclass(frozen=True, slots=True)
+class LookUps:
+    """What must be known before a call can be decided."""
+
+    resources: tuple[Resource, ...] = ()
+    extended_card: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What was found out. `needs` is set where the caller's extended card was judged too."""
+
+    facts: Facts = field(default_factory=dict)
+    needs: Needs | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """What the life-cycle guard found: the skill it judged by, and the refusal, if any."""
+
+    skill: str = ""
+    chosen_by: str = ""
+    refusal: Refusal | None = None
+
+
+NOTHING = LookUps()
+
+# 1.0 ListTasks is answered from the ledger or not at all; never by the agent's own list.
+UNSUPPORTED = frozenset({Operation.LIST_TASKS})
+
+WATCH = {
+    Operation.SEND_MESSAGE: Watch.RECORD,
+    Operation.SEND_STREAMING_MESSAGE: Watch.RECORD,
+    Operation.GET_EXTENDED_CARD: Watch.CARD,
+}
+
+
+def look_ups(call: Decoded, who: Principal | Refusal, policy: Policy) -> LookUps:
+    """Nothing for whom authentication or scopes already settle: existence must not show through the ledger."""
+    if not isinstance(call, Call) or not isinstance(who, Principal):
+        return NOTHING
+    if any(mode is Mode.ENFORCE for mode, refusal in _before_look_up(call, who, policy) if refusal):
+        return NOTHING
+    guarded = policy.scopes is not Mode.DISABLED and call.operation in SENDS and who.scopes is not None
+    creates = call.operation in SENDS and call.task_id is None
+    return LookUps(
+        ownership.named(call, policy) if policy.ownership is not Mode.DISABLED else (),
+        extended_card=guarded and creates and policy.offers_extended_card,
+    )
+
+
+def decide(call: Decoded, who: Principal | Refusal, policy: Policy, known: Known) -> Decision:
+    """The first enforced rule that refuses decides; an observed one is noted and lets pass."""
+    observed: Refusal | None = None
+    for mode, refusal in _judge(call, who, policy, known):
+        if refusal is None or mode is Mode.DISABLED:
+            continue
+        if mode is Mode.ENFORCE:
+            return refusal
+        observed = observed or refusal
+    return _permit(call, who, policy, known, observed)
+
+
+def guard(call: Call, who: Principal, policy: Policy, needs: Needs | None) -> Guarded:
+    """The life-cycle rule: a task may be created only if the token covers the skill's whole life (S_card ⊆ S_token)."""
+    if who.scopes is None or policy.scopes is Mode.DISABLED:
+        return Guarded()
+    if needs is None:
+        return Guarded(refusal=Refusal(Reason.CARD_UNAVAILABLE, internal="no usable agent card"))
+    found = needs.for_call(call.skill)
+    if isinstance(found, UnknownSkill):
+        return Guarded(
+            found.skill, found.chosen_by, Refusal(Reason.UNKNOWN_SKILL, internal="skill not on the card")
+        )
+    need, skill, chosen_by = found
+    held = widen(who.scopes, policy.implies)
+    missing = need.missing(held)
+    if need.satisfiable and missing is None:
+        return Guarded(skill, chosen_by)
+    divergence = Divergence(
+        skill, chosen_by, need.required(held), who.scopes, missing or frozenset(), who.presented_by
+    )
+    return Guarded(skill, chosen_by, Refusal(Reason.SCOPE_DIVERGENCE, divergence=divergence))
+
+
+def _judge(
+    call: Decoded, who: Principal | Refusal, policy: Policy, known: Known
+) -> Iterator[tuple[Mode, Refusal | None]]:
+    """Every rule in order with its mode. Lazy: what an earlier enforced rule refuses is not judged further."""
+    if isinstance(call, Other):
+        yield policy.mode, _other(call, who, policy)
+        return
+    if isinstance(who, Refusal):
+        yield policy.mode, who
+        return
+    if isinstance(call, Unreadable):
+        yield policy.mode, Refusal(call.reason, call.detail)
+        return
+    yield from _before_look_up(call, who, policy, known.needs)
+    if call.task_id is not None and ownership.creates(call, policy, known.facts):
+        yield policy.scopes, guard(call, who, policy, known.needs or policy.needs).refusal
+    yield policy.ownership, ownership.check(call, policy, known.facts)
+
+
+def _before_look_up(
+    call: Call, who: Principal, policy: Policy, needs: Needs | None = None
+) -> Iterator[tuple[Mode, Refusal | None]]:
+    """What can be said of a call without knowing what exists."""
+    if call.operation in UNSUPPORTED:
+        yield policy.mode, Refusal(Reason.UNSUPPORTED_OPERATION, "listing tasks is not offered here")
+    required = policy.per_operation.get(call.operation, frozenset())
+    if who.scopes is not None and (missing := required - widen(who.scopes, policy.implies)):
+        divergence = Divergence("", "per operation", required, who.scopes, missing, who.presented_by)
+        yield policy.scopes, Refusal(Reason.INSUFFICIENT_SCOPE, divergence=divergence)
+    if call.operation in SENDS and call.task_id is None:
+        yield policy.scopes, guard(call, who, policy, needs or policy.needs).refusal
+
+
+def _other(call: Other, who: Principal | Refusal, policy: Policy) -> Refusal | None:
+    rules = policy.other
+    if call.preflight:
+        return (
+            None
+            if rules.preflights
+            else Refusal(Reason.METHOD_NOT_ALLOWED, "preflights are not answered here")
+        )
+    if call.upgrade and call.path not in rules.upgrades:
+        return Refusal(Reason.UPGRADE_REFUSED)
+    if rules.anonymous(call.path) and not call.listed_method:
+        return None
+    if rules.default == "refuse" and not call.listed_method:
+        return who if isinstance(who, Refusal) else Refusal(Reason.UNKNOWN_PATH)
+    if isinstance(who, Refusal) and rules.default != "anonymous":
+        return who
+    return None
+
+
+def _permit(
+    call: Decoded, who: Principal | Refusal, policy: Policy, known: Known, observed: Refusal | None
+) -> Permit:
+    if not isinstance(call, Call) or not isinstance(who, Principal):
+        passing = call if not isinstance(call, Unreadable) else Other(call.form, call.target, path="")
+        return Permit(passing, who if isinstance(who, Principal) else None, Watch.PASS, observed=observed)
+    creates = ownership.creates(call, policy, known.facts)
+    guarded = guard(call, who, policy, known.needs or policy.needs) if creates else Guarded()
+    owned = policy.ownership is not Mode.DISABLED
+    watch = WATCH.get(call.operation, Watch.KEEP)
+    return Permit(
+        call,
+        who,
+        watch if owned or watch is Watch.CARD else Watch.PASS,
+        reserve=ownership.reservations(call, policy, known.facts, guarded.skill, who.scopes or frozenset())
+        if owned
+        else (),
+        creates=creates,
+        tenant=ownership.tenant_of(call, policy),
+        known=known.facts,
+        skill=guarded.skill,
+        chosen_by=guarded.chosen_by,
+        enforcing=policy.ownership is Mode.ENFORCE,
+        observed=observed,
+    )

@@ -1,0 +1,99 @@
+"""Whose things a call names, and which ids it picks itself.
+
+Owns: the check of every named task and context, and what must be recorded before forwarding.
+Never: reads the ledger.
+"""
+
+from __future__ import annotations
+
+from sidecar.model import SENDS, Call, Entry, Fact, Facts, Kind, Reason, Refusal, Resource
+from sidecar.policy.rules import Policy
+
+
+def tenant_of(call: Call, policy: Policy) -> str:
+    """The A2A tenant that applies: the one named, else the one the interface declares (1.0 §8.3.2)."""
+    return call.tenant if call.tenant is not None else policy.tenant_of.get(call.dialect, "")
+
+
+def named_task(call: Call, policy: Policy) -> Resource | None:
+    return Resource(policy.agent, Kind.TASK, call.task_id) if call.task_id is not None else None
+
+
+def named_context(call: Call, policy: Policy) -> Resource | None:
+    """The context a call names, unless the agent gives that one to everybody."""
+    if call.context_id is None or call.context_id in policy.shared_context_ids:
+        return None
+    return Resource(policy.agent, Kind.CONTEXT, call.context_id)
+
+
+def named(call: Call, policy: Policy) -> tuple[Resource, ...]:
+    """Every task and context a call names: all are looked up, all must be the caller's."""
+    singles = (named_task(call, policy), named_context(call, policy))
+    references = (Resource(policy.agent, Kind.TASK, id_) for id_ in call.references)
+    return (*(r for r in singles if r is not None), *references)
+
+
+def creates(call: Call, policy: Policy, facts: Facts) -> bool:
+    """Whether this send makes a task: it names none or, in 0.1, one the caller does not own yet."""
+    if call.operation not in SENDS:
+        return False
+    task = named_task(call, policy)
+    return task is None or (call.creates_by_id and task not in facts)
+
+
+def check(call: Call, policy: Policy, facts: Facts) -> Refusal | None:
+    """None if everything named is the caller's, under the tenant that applies."""
+    tenant = tenant_of(call, policy)
+    if call.tenant is not None and tenant not in policy.tenants | set(policy.tenant_of.values()):
+        return Refusal(Reason.TENANT_MISMATCH, internal="tenant not declared")
+    task = named_task(call, policy)
+    for resource in named(call, policy):
+        fact = facts.get(resource)
+        if fact is None:
+            if not _may_be_picked(call, resource, task, policy):
+                return _miss(call, resource, policy)
+        elif fact.tenant != tenant and resource.kind is Kind.TASK:
+            return Refusal(Reason.TENANT_MISMATCH, internal="made under another tenant")
+    of_task = facts[task].context_id if task in facts else None  # type: ignore[index]
+    if of_task is not None and call.context_id not in (None, of_task):
+        return Refusal(Reason.CONTEXT_MISMATCH, internal="not the context of the task named")
+    return None
+
+
+def reservations(
+    call: Call, policy: Policy, facts: Facts, skill: str, held: frozenset[str]
+) -> tuple[Entry, ...]:
+    """Ids this call picks: recorded before it is forwarded, provisionally."""
+    if call.operation not in SENDS:
+        return ()
+    fact = Fact(
+        tenant=tenant_of(call, policy),
+        context_id=call.context_id,
+        skill=skill or None,
+        held=held,
+        provisional=True,
+    )
+    task, context = named_task(call, policy), named_context(call, policy)
+    entries = []
+    if context is not None and context not in facts and not _is_context_of_task(call, facts, task):
+        entries.append(Entry(context, Fact(tenant=fact.tenant, provisional=True), chosen=True))
+    if task is not None and call.creates_by_id and task not in facts:
+        entries.append(Entry(task, fact, chosen=True))
+    return tuple(entries)
+
+
+def _may_be_picked(call: Call, resource: Resource, task: Resource | None, policy: Policy) -> bool:
+    """An id the ledger does not give this caller may still be one the caller is free to pick."""
+    if resource.kind is Kind.CONTEXT:
+        return call.operation in SENDS and policy.own_context_ids
+    return resource == task and call.creates_by_id and resource.id not in call.references
+
+
+def _is_context_of_task(call: Call, facts: Facts, task: Resource | None) -> bool:
+    return task is not None and task in facts and facts[task].context_id == call.context_id
+
+
+def _miss(call: Call, resource: Resource, policy: Policy) -> Refusal:
+    if resource.kind is Kind.CONTEXT and not policy.own_context_ids:
+        return Refusal(Reason.CONTEXT_NOT_ISSUED, internal="context not issued by the agent to this caller")
+    return Refusal(Reason.NOT_FOUND, internal=f"{resource.kind} not the caller's")

@@ -1,0 +1,128 @@
+"""Config and card → compiled Policy.
+
+Owns: everything about a decision that changes with policy or card only.
+Never: per call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sidecar import config
+from sidecar.model import Card, Dialect, Operation
+from sidecar.policy.scopes import Needs, compile_needs
+
+
+class Mode(StrEnum):
+    """What a rule does with what it finds."""
+
+    ENFORCE = "enforce"
+    OBSERVE = "observe"
+    DISABLED = "disabled"
+
+
+LIFECYCLE_KEY: Mapping[Operation, str] = {
+    Operation.SEND_MESSAGE: "send",
+    Operation.SEND_STREAMING_MESSAGE: "send",
+    Operation.GET_TASK: "get",
+    Operation.CANCEL_TASK: "cancel",
+    Operation.SUBSCRIBE_TO_TASK: "subscribe",
+    Operation.CREATE_PUSH_CONFIG: "push",
+    Operation.GET_PUSH_CONFIG: "push",
+    Operation.LIST_PUSH_CONFIGS: "push",
+    Operation.DELETE_PUSH_CONFIG: "push",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OtherPaths:
+    """What may pass that is no A2A."""
+
+    default: str  # authenticated | refuse | anonymous
+    exact: frozenset[str]
+    below: tuple[str, ...]
+    upgrades: frozenset[str]
+    preflights: bool
+
+    def anonymous(self, path: str) -> bool:
+        return path in self.exact or path.startswith(self.below)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What one agent's policy and card say. `needs` is None while no usable card is known."""
+
+    agent: str
+    hash: str
+    mode: Mode
+    scopes: Mode
+    ownership: Mode
+    needs: Needs | None
+    offers_extended_card: bool
+    rules: config.Scopes
+    cards: tuple[Card, ...]
+    per_operation: Mapping[Operation, frozenset[str]]
+    implies: Mapping[str, frozenset[str]]
+    tenants: frozenset[str]
+    tenant_of: Mapping[Dialect, str]
+    own_context_ids: bool
+    shared_context_ids: frozenset[str]
+    other: OtherPaths
+
+
+def compile_policy(agent: config.Agent, whole: config.Config, cards: Sequence[Card]) -> Policy:
+    """`cards` holds every version of the agent's card; empty while none is known."""
+    scopes = agent.scopes or whole.scopes
+    ownership = agent.ownership or whole.ownership
+    declared = [i for card in cards for i in card.interfaces if i.dialect]
+    return Policy(
+        agent=agent.name,
+        hash=whole.hash,
+        mode=Mode(whole.mode),
+        scopes=_mode(whole.mode, scopes.mode),
+        ownership=_mode(whole.mode, ownership.mode),
+        needs=compile_needs(scopes, cards) if cards else None,
+        offers_extended_card=any(card.offers_extended for card in cards),
+        rules=scopes,
+        cards=tuple(cards),
+        per_operation=_per_operation(scopes),
+        implies={scope: frozenset(more) for scope, more in scopes.implies.items()},
+        tenants=frozenset(agent.tenants) | {i.tenant for i in declared if i.tenant},
+        tenant_of={i.dialect: i.tenant for i in reversed(declared) if i.dialect},
+        own_context_ids=ownership.client_context_ids == "own",
+        shared_context_ids=frozenset(ownership.shared_context_ids),
+        other=_other_paths(agent, agent.other_paths or whole.other_paths),
+    )
+
+
+def with_extended_card(policy: Policy, card: Card) -> Needs:
+    """The needs once the caller's own extended card is judged too (design: the union is required)."""
+    return compile_needs(policy.rules, [*policy.cards, card])
+
+
+def _mode(whole: str, rule: str) -> Mode:
+    if rule == "enforce" and whole == "observe":
+        return Mode.OBSERVE
+    return Mode(rule)
+
+
+def _per_operation(scopes: config.Scopes) -> Mapping[Operation, frozenset[str]]:
+    if scopes.per_operation == "disabled":
+        return {}
+    return {
+        operation: frozenset(scopes.lifecycle[key])  # type: ignore[index]
+        for operation, key in LIFECYCLE_KEY.items()
+        if key in scopes.lifecycle
+    }
+
+
+def _other_paths(agent: config.Agent, paths: config.OtherPaths) -> OtherPaths:
+    return OtherPaths(
+        default=paths.default,
+        exact=frozenset(p for p in paths.anonymous if not p.endswith("/*")),
+        below=tuple(p[:-1] for p in paths.anonymous if p.endswith("/*")),
+        upgrades=frozenset(paths.upgrades),
+        preflights=agent.cors == "pass",
+    )

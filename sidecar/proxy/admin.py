@@ -1,0 +1,59 @@
+"""Health, readiness and metrics, on a port of their own.
+
+Owns: `/livez`, `/readyz`, `/metrics`.
+Never: shares the traffic port, tells a caller anything.
+"""
+
+from __future__ import annotations
+
+import orjson
+from aiohttp import web
+
+from sidecar.ledger import LedgerUnavailable
+from sidecar.proxy.deps import Deps
+
+
+class Admin:
+    """Liveness depends on nothing; readiness on the ledger, the issuers' keys and the agents' cards."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+        self.stopping = False
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method not in ("GET", "HEAD"):
+            return web.Response(status=405)
+        match request.path:
+            case "/livez" | "/healthz":
+                return web.Response(text="ok\n")
+            case "/readyz":
+                return await self._ready()
+            case "/metrics":
+                self._deps.metrics.settling.set(self._deps.settling.count)
+                return web.Response(
+                    body=self._deps.metrics.render(), headers={"Content-Type": "text/plain; version=0.0.4"}
+                )
+        return web.Response(status=404)
+
+    async def _ready(self) -> web.Response:
+        problems = {part: problem for part, problem in (await self.parts()).items() if problem}
+        for part in ("ledger", "identity", "card", "stopping"):
+            self._deps.metrics.up.labels(part).set(not any(p.startswith(part) for p in problems))
+        body = orjson.dumps({"ready": not problems, "problems": problems}, option=orjson.OPT_APPEND_NEWLINE)
+        return web.Response(
+            status=503 if problems else 200, body=body, headers={"Content-Type": "application/json"}
+        )
+
+    async def parts(self) -> dict[str, str]:
+        """Each part and what is wrong with it; empty where nothing is."""
+        parts = {"stopping": "stopping" if self.stopping else ""}
+        try:
+            await self._deps.ledger.check()
+            parts["ledger"] = ""
+        except LedgerUnavailable as problem:
+            parts["ledger"] = str(problem) or "unavailable"
+        parts["identity"] = "" if self._deps.identity.ready() else "keys of an issuer cannot be had"
+        for agent in self._deps.agents:
+            found = await agent.cards.current()
+            parts[f"card of {agent.name}"] = "" if found is not None else agent.cards.problem
+        return parts

@@ -1,0 +1,163 @@
+"""The agents behind this sidecar.
+
+Owns: one guarded agent (its upstream, card, compiled policy and surface) and finding it by mount.
+Never: decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from types import TracebackType
+
+from cachetools import LRUCache
+from multidict import CIMultiDict
+
+from sidecar import config
+from sidecar.bindings.card import Fronting, rest_bases
+from sidecar.bindings.surface import Surface, Target
+from sidecar.bindings.target import below
+from sidecar.model import Binding, Call, Card, Dialect, Head, Reason, Refused, Reply, Version
+from sidecar.policy.rules import Policy, compile_policy, with_extended_card
+from sidecar.policy.scopes import Needs
+from sidecar.proxy.cards import WELL_KNOWN, Cards, CardSet
+from sidecar.proxy.upstream import Upstream
+
+KNOWN_DIALECTS = frozenset(
+    {Dialect(Binding.JSONRPC, v) for v in Version}
+    | {Dialect(Binding.HTTP_JSON, v) for v in (Version.V0_3, Version.V1_0)}
+)
+_UNSEEN = frozenset(d for d in KNOWN_DIALECTS if d.version is not Version.V0_1)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What policy and card say now: computed when either changes."""
+
+    policy: Policy
+    surface: Surface
+    cards: CardSet | None
+    drains_streams: bool  # a subscriber who leaves must not be passed on to the agent
+
+
+class GuardedAgent:
+    """One upstream agent as this sidecar fronts it."""
+
+    def __init__(self, agent: config.Agent, whole: config.Config, now: Callable[[], float]) -> None:
+        self.name = agent.name
+        self.audiences = agent.audiences
+        self.strips_credentials = agent.authorization == "strip"
+        self.mount = tuple(segment for segment in agent.mount.split("/") if segment)
+        self.upstream = Upstream(agent.upstream, whole.limits)
+        self._config = agent
+        self._whole = whole
+        self._fronting = Fronting(agent.upstream, agent.public_url, _dialects(agent), agent.card.signatures)
+        self.cards = Cards(
+            self.upstream,
+            self._fronting,
+            refresh=agent.card.refresh,
+            max_stale=agent.card.max_stale,
+            now=now,
+            changed=self._compile,
+        )
+        self._extended: LRUCache[int, tuple[Card, Needs]] = LRUCache(1000)
+        self._unseen = self._view(None)
+        self._seen = self._unseen
+
+    async def view(self) -> View:
+        """What holds now; without a usable card a view in which nothing can be created."""
+        return self._seen if await self.cards.current() is not None else self._unseen
+
+    async def needs_with_extended(self, call: Call, head: Head, view: View) -> Needs | None:
+        """What a send needs once the caller's own extended card is judged too; None if the agent gives them none."""
+        card = await self.cards.extended(call, self._credentials(head))
+        if card is None:
+            return None
+        known = self._extended.get(id(card))
+        if known is None or known[0] is not card:
+            known = self._extended[id(card)] = (card, with_extended_card(view.policy, card))
+        return known[1]
+
+    def _credentials(self, head: Head) -> CIMultiDict[str]:
+        """The caller's credentials, as the agent would get them."""
+        if self.strips_credentials:
+            return CIMultiDict()
+        return CIMultiDict({n: head.headers[n] for n in ("Authorization", "Cookie") if n in head.headers})
+
+    def _compile(self, cards: CardSet) -> None:
+        self._extended.clear()
+        self._seen = self._view(cards)
+
+    def _view(self, cards: CardSet | None) -> View:
+        read = cards.cards if cards else ()
+        policy = compile_policy(self._config, self._whole, read)
+        listed = _dialects(self._config)
+        shown = frozenset(i.dialect for card in read for i in card.interfaces if i.dialect)
+        bases = {base for card in read for base in rest_bases(card, self._fronting)} | {()}
+        surface = Surface(
+            dialects=listed if listed is not None else (shown or _UNSEEN),
+            rest_bases=tuple(sorted(bases, key=len, reverse=True)),
+            tenants=policy.tenants,
+            skill_from=policy.rules.skill_from,
+            methods=frozenset((self._config.other_paths or self._whole.other_paths).methods),
+            depth=self._whole.limits.depth,
+        )
+        modern = bool(shown) and all(d.version is Version.V1_0 for d in shown)
+        drains = self._config.abandoned_streams
+        return View(policy, surface, cards, drains == "drain" if drains else not modern)
+
+
+class Agents:
+    """Every guarded agent, the longest mount first."""
+
+    def __init__(self, agents: Sequence[GuardedAgent]) -> None:
+        self._agents = sorted(agents, key=lambda agent: len(agent.mount), reverse=True)
+        self._stack = AsyncExitStack()
+
+    def __iter__(self) -> Iterator[GuardedAgent]:
+        return iter(self._agents)
+
+    def at(self, target: Target) -> tuple[GuardedAgent, Target]:
+        """The agent a request is for, and the target below its mount. Raises Refused."""
+        for agent in self._agents:
+            rest = below(target, agent.mount)
+            if rest is not None:
+                return agent, rest
+        raise Refused(Reason.AGENT_NOT_FOUND)
+
+    async def __aenter__(self) -> Agents:
+        for agent in self._agents:
+            await self._stack.enter_async_context(agent.upstream)
+            self._stack.push_async_callback(agent.cards.close)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+
+def public_card(head: Head, target: Target, view: View) -> Reply | None:
+    """The reply to a request for the public card, None for any other request. Raises Refused while there is none to serve."""
+    if target.path not in WELL_KNOWN or head.method not in ("GET", "HEAD"):
+        return None
+    if view.cards is None:
+        raise Refused(Reason.CARD_UNAVAILABLE)
+    served = view.cards.serve(head.headers.get("A2A-Version"))
+    headers = CIMultiDict(
+        {"Content-Type": "application/json", "Cache-Control": "no-cache", "ETag": served.tag}
+    )
+    if view.cards.varies:
+        headers["Vary"] = "A2A-Version"
+    tags = {tag.strip().removeprefix("W/") for tag in head.headers.get("If-None-Match", "").split(",")}
+    if served.tag in tags or "*" in tags:
+        return Reply(304, headers)
+    return Reply(200, headers, served.body)
+
+
+def _dialects(agent: config.Agent) -> frozenset[Dialect] | None:
+    if agent.dialects is None:
+        return None
+    by_name = {str(dialect): dialect for dialect in KNOWN_DIALECTS}
+    return frozenset(by_name[name] for name in agent.dialects)

@@ -1,0 +1,144 @@
+"""Reading request bodies: whole and bounded where they are judged, streamed where they need not be.
+
+Owns: the choice between the two (design §2.2), inflating, and the body's limits and deadline.
+Never: parses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from multidict import CIMultiDictProxy
+
+from sidecar.config import Limits
+from sidecar.model import Exchange, Reason, Refused
+
+_SNIFF = 1024  # bytes in which the first non-blank one must appear (design §2.2)
+_BLANK = b" \t\r\n"
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+_OVERLAPPING = frozenset(
+    {"utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin1", "latin-1", "windows-1252"}
+)
+_GZIP = frozenset({"gzip", "x-gzip"})
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """`whole` is what was judged; None where the body is streamed uninspected from `rest`."""
+
+    whole: bytes | None
+    rest: AsyncIterator[bytes] | None = None
+    inflated: bool = False
+
+
+NO_BODY = Body(b"")
+
+
+async def read_body(exchange: Exchange, limits: Limits, *, trusted: bool) -> Body:
+    """The body of a request. From a caller without a valid credential at most 64 KiB are read, for the reply's form.
+
+    Raises Refused (too large, too slow, encoding).
+    """
+    if not exchange.has_body:
+        return NO_BODY
+    headers = exchange.head.headers
+    limit = limits.body if trusted else min(limits.body, 64 * 1024)
+    coding = _coding(headers)
+    _check_charset(headers)
+    chunks = exchange.chunks()
+    try:
+        async with asyncio.timeout(limits.body_timeout):
+            start, ended = await _start(chunks)
+            if coding is None and not _may_be_json(start):
+                return Body(None, _chain(start, chunks, ended)) if trusted else NO_BODY
+            whole = await _whole(start, chunks, ended, limit)
+    except TimeoutError:
+        raise Refused(Reason.BODY_TOO_SLOW) from None
+    if coding is not None:
+        if not trusted:
+            return NO_BODY
+        return Body(inflate(whole, coding, limit), inflated=True)
+    return Body(whole)
+
+
+def inflate(data: bytes, coding: str, limit: int) -> bytes:
+    """One layer of gzip or deflate, whole and bounded. Raises Refused."""
+    wbits = 16 + zlib.MAX_WBITS if coding in _GZIP else zlib.MAX_WBITS
+    engine = zlib.decompressobj(wbits)
+    try:
+        out = engine.decompress(data, limit + 1)
+    except zlib.error:
+        raise Refused(Reason.ENCODING_REFUSED, "the body is not what Content-Encoding says") from None
+    if len(out) > limit:
+        raise Refused(Reason.BODY_TOO_LARGE)
+    if not engine.eof or engine.unused_data:
+        raise Refused(Reason.ENCODING_REFUSED, "the compressed body is incomplete, or something follows it")
+    return out
+
+
+def _coding(headers: CIMultiDictProxy[str]) -> str | None:
+    codings = [
+        c.strip().lower() for value in headers.getall("Content-Encoding", ()) for c in value.split(",")
+    ]
+    codings = [c for c in codings if c not in ("", "identity")]
+    if not codings:
+        return None
+    if len(codings) > 1 or codings[0] not in _GZIP | {"deflate"}:
+        raise Refused(Reason.ENCODING_REFUSED, "one layer of gzip or deflate at most")
+    return codings[0]
+
+
+def _check_charset(headers: CIMultiDictProxy[str]) -> None:
+    """UTF-7 and UTF-16 can hide JSON from whoever looks at bytes; an agent may honour what the header says."""
+    for value in headers.getall("Content-Type", ()):
+        for parameter in value.split(";")[1:]:
+            name, _, charset = parameter.partition("=")
+            if name.strip().lower() == "charset" and charset.strip(" \t\"'").lower() not in _OVERLAPPING:
+                raise Refused(Reason.ENCODING_REFUSED, "charset must be UTF-8")
+
+
+async def _start(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:
+    """Bytes up to the first non-blank one and a little more, and whether the body ended."""
+    start = b""
+    async for chunk in chunks:
+        start += chunk
+        if len(start) >= _SNIFF or len(start.lstrip(_BLANK)) >= 4:
+            return start, False
+    return start, True
+
+
+def _may_be_json(start: bytes) -> bool:
+    """Whether some parser could read this as JSON: UTF-8, with BOM, UTF-16 or UTF-32, or still blank."""
+    head = start[:_SNIFF]
+    if head.startswith(_MARKS):
+        return True
+    bare = head.lstrip(_BLANK)
+    if not bare:
+        return True
+    if bare[:1] in b"{[":
+        return True
+    return b"\0" in bare[:4] and bare.replace(b"\0", b"").lstrip(_BLANK)[:1] in (b"{", b"[")
+
+
+async def _whole(start: bytes, chunks: AsyncIterator[bytes], ended: bool, limit: int) -> bytes:
+    parts, size = [start], len(start)
+    if not ended:
+        async for chunk in chunks:
+            size += len(chunk)
+            if size > limit:
+                break
+            parts.append(chunk)
+    if size > limit:
+        raise Refused(Reason.BODY_TOO_LARGE)
+    return b"".join(parts) if len(parts) > 1 else start
+
+
+async def _chain(start: bytes, chunks: AsyncIterator[bytes], ended: bool) -> AsyncIterator[bytes]:
+    if start:
+        yield start
+    if not ended:
+        async for chunk in chunks:
+            yield chunk

@@ -1,0 +1,29 @@
+"""What a request is served with.
+
+Owns: Deps, the parts `enforce` and the obligations call; built once in `app.py`.
+Never: per-request state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sidecar.config import Limits
+from sidecar.identity import Identity
+from sidecar.ledger import Ledger
+from sidecar.observe.audit import Audit
+from sidecar.observe.metrics import Metrics
+from sidecar.proxy.agents import Agents
+from sidecar.proxy.tasks import Background, Settling
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    agents: Agents
+    identity: Identity
+    ledger: Ledger
+    audit: Audit
+    metrics: Metrics
+    settling: Settling
+    background: Background
+    limits: Limits

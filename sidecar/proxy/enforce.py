@@ -1,0 +1,129 @@
+"""The life of a request.
+
+Owns: the order of steps in enforce(), and answer(), the one place where what was raised becomes a reply.
+Never: parses or formats.
+
+    edge ─► authenticate ─► decode ─► look up ─► decide ─► audit ─► forward ─► obligations ─► edge
+"""
+
+from __future__ import annotations
+
+import traceback
+from dataclasses import dataclass, field
+
+import structlog
+
+from sidecar.bindings.decode import decode
+from sidecar.bindings.refusals import NOT_FOUND_REASONS, encode_refusal
+from sidecar.bindings.target import read_target
+from sidecar.ledger import LedgerUnavailable
+from sidecar.model import Call, Exchange, Form, Principal, Reason, Refusal, Refused, Reply, Resource
+from sidecar.policy.decide import Known, LookUps, decide, look_ups
+from sidecar.proxy.agents import GuardedAgent, View, public_card
+from sidecar.proxy.body import read_body
+from sidecar.proxy.deps import Deps
+from sidecar.proxy.obligations import Carrier
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far a request has come: what `answer` needs if the line breaks off."""
+
+    form: Form = field(default_factory=Form)
+    agent: str = ""
+    decided: bool = False
+    misses: tuple[Resource, ...] = ()
+    who: Principal | None = None
+
+
+async def answer(exchange: Exchange, deps: Deps) -> Reply:
+    """The reply to any request. The only function that catches everything."""
+    progress = Progress()
+    try:
+        return await enforce(exchange, deps, progress)
+    except Refused as refused:
+        refusal = refused.refusal
+    except LedgerUnavailable as problem:
+        refusal = Refusal(Reason.LEDGER_UNAVAILABLE, internal=str(problem))
+    except Exception as problem:  # noqa: BLE001 - a bug must not open the door, nor show itself to the caller
+        log.error(
+            "a fault of ours", error=type(problem).__name__, where=_place(problem), decision_id=exchange.id
+        )
+        refusal = Refusal(Reason.INTERNAL, internal=type(problem).__name__)
+    _audit_break(refusal, exchange, deps, progress)
+    return _refusal_reply(refusal, exchange, deps, progress)
+
+
+async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
+    agent, target = deps.agents.at(read_target(exchange.head.target))
+    progress.agent = agent.name
+    view = await agent.view()
+    if (card := public_card(exchange.head, target, view)) is not None:
+        return card
+
+    who = await deps.identity.authenticate(exchange.head.headers, agent.audiences)
+    body = await read_body(exchange, deps.limits, trusted=isinstance(who, Principal))
+    call = decode(exchange.head, target, body.whole, view.surface)
+    progress.form = call.form
+    asked = look_ups(call, who, view.policy)
+    known = await look_up(asked, call, who, exchange, agent, view, deps)
+    decision = decide(call, who, view.policy, known)
+    deps.audit.decision(exchange.id, agent.name, view.policy.hash, call, who, decision)
+    deps.metrics.decision(agent.name, call, decision)
+    progress.decided = True
+    progress.misses, progress.who = asked.resources, who if isinstance(who, Principal) else None
+    if isinstance(decision, Refusal):
+        return _refusal_reply(decision, exchange, deps, progress)
+    return await Carrier(decision, exchange, body, agent, view, deps).carry_out()
+
+
+async def look_up(
+    asked: LookUps,
+    call: object,
+    who: Principal | Refusal,
+    exchange: Exchange,
+    agent: GuardedAgent,
+    view: View,
+    deps: Deps,
+) -> Known:
+    """Fetch what `look_ups` asked for. Raises LedgerUnavailable, Refused."""
+    if not isinstance(call, Call) or not isinstance(who, Principal):
+        return Known()
+    facts = await deps.ledger.facts(who.owner, asked.resources) if asked.resources else {}
+    if not asked.extended_card:
+        return Known(facts)
+    return Known(facts, await agent.needs_with_extended(call, exchange.head, view))
+
+
+def _refusal_reply(refusal: Refusal, exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
+    reply = encode_refusal(refusal, progress.form, exchange.id)
+    if refusal.reason in NOT_FOUND_REASONS and progress.who is not None:
+        # Invariant 6: why it was a miss is looked up after the last byte has left, for every miss alike.
+        reply.after = lambda: deps.background.start(_audit_misses(exchange.id, progress, deps))
+    return reply
+
+
+def _audit_break(refusal: Refusal, exchange: Exchange, deps: Deps, progress: Progress) -> None:
+    """What was raised: instead of a decision, or after one."""
+    if progress.decided:
+        deps.audit.outcome(
+            exchange.id, progress.agent, "failed", refusal.reason.value, internal=refusal.internal
+        )
+        deps.metrics.outcome(progress.agent, refusal.reason.value)
+    else:
+        deps.audit.failure(exchange.id, progress.agent, refusal)
+        deps.metrics.decision(progress.agent, None, refusal)
+
+
+async def _audit_misses(id_: str, progress: Progress, deps: Deps) -> None:
+    assert progress.who is not None
+    for resource in progress.misses:
+        deps.audit.miss(id_, await deps.ledger.cause(progress.who.owner, resource))
+
+
+def _place(problem: Exception) -> str:
+    """File and line of a fault; its message stays out of the log, since it may quote what a caller sent."""
+    frames = traceback.extract_tb(problem.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

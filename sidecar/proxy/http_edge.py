@@ -1,0 +1,238 @@
+"""The HTTP/1.1 edge: aiohttp's low-level server on one side, Exchange and Reply on the other.
+
+Owns: framing downstream, `Expect: 100-continue`, header and write deadlines, error pages of the parser.
+Never: more than translation; what a reply says is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+from aiohttp import web
+from aiohttp.helpers import rfc822_formatted_time
+from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.web_protocol import RequestHandler
+from multidict import CIMultiDict
+
+from sidecar.bindings.refusals import encode_refusal
+from sidecar.config import Limits
+from sidecar.model import Exchange, Form, Head, Reason, Refusal, Refused, Reply
+from sidecar.proxy.headers import SERVER
+
+Answer = Callable[[Exchange], Awaitable[Reply]]
+
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_TIMEOUT = (
+    b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nServer: "
+    + SERVER.encode()
+    + b"\r\nConnection: close\r\n\r\n"
+)
+_SILENT = logging.Logger("sidecar.silent", level=logging.CRITICAL + 1)
+_REQUEST_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=")
+
+
+class HttpExchange:
+    """One aiohttp request as an Exchange."""
+
+    __slots__ = ("_body_seconds", "_request", "head", "id")
+
+    def __init__(self, request: web.BaseRequest, id_: str) -> None:
+        self._request = request
+        self.id = id_
+        self.head = Head(
+            request.method, request.raw_path, request.headers, (request.version.major, request.version.minor)
+        )
+
+    @property
+    def has_body(self) -> bool:
+        return self._request.body_exists
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        request = self._request
+        if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+            request.transport.write(_CONTINUE)
+        try:
+            while chunk := await request.content.readany():
+                yield chunk
+        except (web.RequestPayloadError, BadHttpMessage, ConnectionError):
+            raise Refused(Reason.INVALID_REQUEST, "the body is not framed as its headers say") from None
+
+
+class WireResponse(web.StreamResponse):
+    """A reply of ours with no header added but Date, Server and the framing."""
+
+    async def _prepare_headers(self) -> None:
+        request, writer, headers = self._req, self._payload_writer, self._headers
+        assert request is not None
+        assert writer is not None
+        keep_alive = self._keep_alive if self._keep_alive is not None else request.keep_alive
+        self._keep_alive = keep_alive
+        if self._must_be_empty_body:
+            if self.status == 204 or self.status < 200:
+                headers.popall("Content-Length", None)
+        elif "Content-Length" in headers:
+            writer.length = int(headers["Content-Length"])
+        elif request.version >= (1, 1):
+            writer.enable_chunking()
+            headers["Transfer-Encoding"] = "chunked"
+        else:
+            self._keep_alive = keep_alive = False
+        headers["Date"] = rfc822_formatted_time()
+        headers["Server"] = SERVER
+        if not keep_alive:
+            headers["Connection"] = "close"
+        elif request.version < (1, 1):
+            headers["Connection"] = "keep-alive"
+
+
+class Connection(RequestHandler):
+    """One downstream connection: aiohttp's, with a deadline for headers and pages of our own."""
+
+    __slots__ = ("_header_seconds", "_header_timer")
+
+    def __init__(self, *args: Any, header_seconds: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._header_seconds = header_seconds
+        self._header_timer: asyncio.TimerHandle | None = None
+
+    def data_received(self, data: bytes) -> None:
+        seen = self._request_count
+        super().data_received(data)
+        if self._request_count != seen:
+            self._stop_timer()
+        elif self._header_timer is None and data and self._waits_for_headers():
+            self._header_timer = self._loop.call_later(self._header_seconds, self._too_slow)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = 500,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """What the parser refused. Nothing of the request is quoted, in the page or in a log."""
+        too_large = exc is not None and "TooLong" in type(exc).__name__
+        reason = Reason.INTERNAL if status >= 500 else Reason.INVALID_REQUEST
+        reply = encode_refusal(Refusal(reason), Form(), "")
+        assert isinstance(reply.body, bytes)
+        response = web.Response(
+            status=431 if too_large else status, headers={**reply.headers, "Server": SERVER}, body=reply.body
+        )
+        response.force_close()
+        return response
+
+    async def shutdown(self, timeout: float | None = 15.0) -> None:
+        """Let what is under way end, up to `timeout` seconds; aiohttp's own would wait twice as long."""
+        task = self._task_handler
+        if task is not None and self._request_in_progress:
+            await asyncio.wait({task}, timeout=timeout)
+        if task is not None:
+            task.cancel()
+        self.force_close()
+
+    @property
+    def idle(self) -> bool:
+        return not self._request_in_progress and not self._messages
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """aiohttp would log bytes of the request."""
+
+    def _waits_for_headers(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def _stop_timer(self) -> None:
+        if self._header_timer is not None:
+            self._header_timer.cancel()
+            self._header_timer = None
+
+    def _too_slow(self) -> None:
+        self._header_timer = None
+        if self._waits_for_headers() and self.transport is not None:
+            self.transport.write(_TIMEOUT)
+            self.force_close()
+
+
+class HttpServer(web.Server):
+    """Makes one Connection for each socket."""
+
+    def __init__(self, answer: Answer, limits: Limits, new_id: Callable[[], str]) -> None:
+        self._answer = answer
+        self._limits = limits
+        self._new_id = new_id
+        self._draining = False
+        super().__init__(self._handle, handler_cancellation=True)
+
+    def __call__(self) -> RequestHandler:
+        return Connection(
+            self,
+            loop=self._loop,
+            header_seconds=self._limits.header_timeout,
+            keepalive_timeout=self._limits.idle_timeout,
+            logger=_SILENT,
+            access_log=None,
+            auto_decompress=False,
+            max_line_size=16384,
+            max_field_size=32768,
+            lingering_time=2.0,
+        )
+
+    def pre_shutdown(self) -> None:
+        """No new requests: idle connections close, the others after their reply. aiohttp's own would drop uploads."""
+        self._draining = True
+        for connection in self.connections:
+            if isinstance(connection, Connection) and connection.idle:
+                connection.close()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        exchange = HttpExchange(request, self._new_id())
+        reply = await self._answer(exchange)
+        try:
+            return await self._respond(request, reply)
+        finally:
+            if reply.after is not None:
+                reply.after()
+
+    async def _respond(self, request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
+        echo_request_id(request, reply.headers)
+        response = WireResponse(status=reply.status, headers=reply.headers)
+        if self._draining:
+            response.force_close()
+        if not request.content.at_eof() and (reply.status >= 400 or request._message.upgrade):
+            response.force_close()  # what is left of the request must not be read as the next one
+        if isinstance(reply.body, bytes):
+            response._send_headers_immediately = False  # head and body leave in one write
+            if reply.length is None:
+                response.headers["Content-Length"] = str(len(reply.body))
+            await response.prepare(request)
+            async with asyncio.timeout(self._limits.body_timeout):
+                await response.write_eof(b"" if response._must_be_empty_body else reply.body)
+            return response
+        if reply.length is not None:
+            response.headers["Content-Length"] = str(reply.length)
+        async with aclosing(reply.body) as body:  # type: ignore[type-var]
+            await response.prepare(request)
+            try:
+                async for chunk in body:
+                    async with asyncio.timeout(self._limits.body_timeout):
+                        await response.write(chunk)
+                await response.write_eof()
+            except (Refused, TimeoutError):
+                # The caller must see that this is not the end (field case FC-114).
+                if request.transport is not None:
+                    request.transport.abort()
+        return response
+
+
+def echo_request_id(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+    """`X-Request-Id` comes back if the caller sent a sane one and the agent set none."""
+    sent = request.headers.get("X-Request-Id")
+    if sent is not None and 0 < len(sent) <= 128 and _REQUEST_ID.issuperset(sent):
+        headers.setdefault("X-Request-Id", sent)

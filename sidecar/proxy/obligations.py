@@ -1,0 +1,215 @@
+"""Carrying out what a permit obliges us to do.
+
+Owns: the way of one permitted call to the agent and of its reply back: record owner, keep owned, rewrite card.
+Never: decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from sidecar.bindings.extended import card_in, with_card
+from sidecar.bindings.own_requests import cancel_request
+from sidecar.bindings.refusals import encode_refusal
+from sidecar.bindings.replies import LongReply, Seen, Shape, Unclear, read_reply
+from sidecar.model import SENDS, Call, Exchange, Operation, Permit, Reason, Refusal, Refused, Reply, Watch
+from sidecar.proxy import headers
+from sidecar.proxy.agents import GuardedAgent, View
+from sidecar.proxy.body import Body, inflate
+from sidecar.proxy.deps import Deps
+from sidecar.proxy.stream import WatchedStream
+from sidecar.proxy.upstream import UpstreamReply
+from sidecar.proxy.watch import Watcher
+
+# The agent's own not-found is put into our form where the task was named (design §2.6).
+_MASKED = SENDS | {Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK}
+
+_EVENT_STREAM = "text/event-stream"
+
+
+class Carrier:
+    """One permitted call on its way."""
+
+    def __init__(
+        self, permit: Permit, exchange: Exchange, body: Body, agent: GuardedAgent, view: View, deps: Deps
+    ) -> None:
+        self._permit = permit
+        self._exchange = exchange
+        self._body = body
+        self._agent = agent
+        self._view = view
+        self._deps = deps
+
+    async def carry_out(self) -> Reply:
+        """Forward the call and answer with what may be released. Raises Refused, LedgerUnavailable."""
+        if self._permit.watch is Watch.PASS:
+            return self._pass(
+                await self._forward(self._body.whole if self._body.rest is None else self._body.rest)
+            )
+        if self._permit.watch is not Watch.RECORD:
+            return await self._watched()
+        if self._deps.settling.full:
+            raise Refused(Reason.OVERLOADED, internal="limits.settling reached")
+        return await self._deps.settling.see_through(self._watched())
+
+    async def _watched(self) -> Reply:
+        watcher = Watcher(self._permit, self._view.policy, self._deps, self._exchange.id, self._abandon)
+        await watcher.reserve()
+        try:
+            reply = await self._forward(self._body.whole)
+        except Refused as refused:
+            if refused.refusal.reason is Reason.AGENT_UNAVAILABLE:  # nothing was sent
+                await watcher.unreserve()
+            raise
+        if _media_type(reply) == _EVENT_STREAM and reply.status < 300:
+            return self._stream(reply, watcher)
+        return await self._unary(reply, watcher)
+
+    async def _forward(self, body: bytes | AsyncIterator[bytes] | None) -> UpstreamReply:
+        head = self._exchange.head
+        sent = headers.to_upstream(
+            head.headers,
+            strip_credentials=self._agent.strips_credentials,
+            plain_reply=self._permit.watch is not Watch.PASS,
+            inflated=self._body.inflated,
+        )
+        if isinstance(body, AsyncIterator) and "Content-Length" in head.headers:
+            sent["Content-Length"] = head.headers["Content-Length"]
+        return await self._agent.upstream.forward(self._permit, head.method, sent, body or None)
+
+    def _pass(self, reply: UpstreamReply) -> Reply:
+        length = reply.length
+        return Reply(reply.status, headers.to_downstream(reply.headers), reply.chunks(), length)
+
+    def _stream(self, reply: UpstreamReply, watcher: Watcher) -> Reply:
+        if _coding(reply.headers):
+            reply.close()
+            raise Refused(Reason.REPLY_UNREADABLE, internal="a compressed event stream")
+        stream = WatchedStream(
+            reply,
+            watcher,
+            self._deps.settling,
+            limit=self._deps.limits.event,
+            drains=self._view.drains_streams and watcher.call.operation is Operation.SUBSCRIBE_TO_TASK,
+            decision_id=self._exchange.id,
+        )
+        return Reply(reply.status, headers.to_downstream(reply.headers), stream)
+
+    async def _unary(self, reply: UpstreamReply, watcher: Watcher) -> Reply:
+        raw = await self._read(reply, watcher)
+        seen = self._seen(reply, raw, watcher)
+        if seen.shape is Shape.ERROR or reply.status >= 300:
+            await watcher.unreserve()
+            if seen.not_found and self._masks(watcher.call):
+                watcher.gone()
+                return encode_refusal(Refusal(Reason.NOT_FOUND), watcher.call.form, self._exchange.id)
+        else:
+            await watcher.admit(seen)
+            if self._permit.watch is Watch.RECORD and seen.shape not in (
+                Shape.TASK,
+                Shape.MESSAGE,
+                Shape.STATUS,
+            ):
+                watcher.note("reply_unreadable", "neither task nor message")
+                if self._permit.enforcing:
+                    raise Refused(
+                        Reason.REPLY_UNREADABLE, internal="a send answered with neither task nor message"
+                    )
+        out = headers.to_downstream(reply.headers)
+        if self._permit.watch is Watch.CARD and seen.shape is not Shape.ERROR:
+            raw = self._rewritten(raw, out)
+        # A reply to HEAD or a 204 keeps the length the agent declared.
+        return Reply(reply.status, out, raw)
+
+    async def _read(self, reply: UpstreamReply, watcher: Watcher) -> bytes:
+        limit, parts, size = self._deps.limits.reply, [], 0
+        async for chunk in reply.chunks():
+            parts.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                await self._read_long(reply, parts, watcher)
+        return b"".join(parts) if len(parts) != 1 else parts[0]
+
+    async def _read_long(self, reply: UpstreamReply, parts: list[bytes], watcher: Watcher) -> None:
+        """Past the limit only the ids are looked for, so that the task still gets its owner. Always raises."""
+        if self._permit.watch is Watch.RECORD and reply.status < 300 and not _coding(reply.headers):
+            scan = LongReply(reply.status, watcher.call)
+            for part in parts:
+                scan.feed(part)
+            parts.clear()
+            while chunk := await reply.chunk():
+                scan.feed(chunk)
+            try:
+                await watcher.admit(scan.close())
+            except Unclear as problem:
+                watcher.note("reply_unreadable", str(problem))
+        raise Refused(Reason.REPLY_TOO_LARGE)
+
+    def _seen(self, reply: UpstreamReply, raw: bytes, watcher: Watcher) -> Seen:
+        coding = _coding(reply.headers)
+        try:
+            plain = inflate(raw, coding, self._deps.limits.reply) if coding else raw
+            return read_reply(plain, reply.status, watcher.call)
+        except (Unclear, Refused) as problem:
+            if reply.status >= 300 or not self._permit.enforcing:
+                return Seen(Shape.ERROR if reply.status >= 300 else Shape.NOTHING)
+            watcher.note("reply_unreadable", str(problem))
+            raise Refused(Reason.REPLY_UNREADABLE, internal=str(problem)) from None
+
+    def _masks(self, call: Call) -> bool:
+        return self._permit.enforcing and call.task_id is not None and call.operation in _MASKED
+
+    def _rewritten(self, raw: bytes, out: CIMultiDict[str]) -> bytes:
+        assert isinstance(self._permit.call, Call)
+        card = card_in(raw, self._permit.call.dialect)
+        if card is None:
+            return raw
+        rewritten = self._agent.cards.rewrite(card)
+        if rewritten is card:
+            return raw
+        for name in ("ETag", "Last-Modified", "Content-MD5", "Digest"):
+            out.popall(name, None)
+        return with_card(raw, rewritten, self._permit.call.dialect)
+
+    def _abandon(self, task_id: str) -> None:
+        """Nobody can be given this new task: ask the agent to cancel it, on the side (design §2.3)."""
+        self._deps.background.start(self._cancel(task_id))
+
+    async def _cancel(self, task_id: str) -> None:
+        assert isinstance(self._permit.call, Call)
+        request = cancel_request(self._permit.call, task_id)
+        sent = headers.to_upstream(
+            self._exchange.head.headers,
+            strip_credentials=self._agent.strips_credentials,
+            plain_reply=True,
+            inflated=True,
+        )
+        for name in ("Content-Type", "Accept"):
+            sent.popall(name, None)
+        sent.update(request.headers)
+        limits = self._deps.limits
+        try:
+            status, _, _ = await self._agent.upstream.ask(
+                request.method,
+                request.target,
+                sent,
+                request.body,
+                limit=limits.reply,
+                timeout=limits.connect_timeout * 4,
+            )
+        except Refused as refused:
+            outcome, detail = "cancel_failed", refused.refusal.reason.value
+        else:
+            outcome, detail = ("cancel_asked", str(status))
+        self._deps.audit.outcome(self._exchange.id, self._agent.name, outcome, detail, task=task_id)
+
+
+def _media_type(reply: UpstreamReply) -> str:
+    return reply.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+
+
+def _coding(got: CIMultiDictProxy[str]) -> str:
+    coding = got.get("Content-Encoding", "").strip().lower()
+    return "" if coding == "identity" else coding

@@ -1,0 +1,132 @@
+"""The way to the agent.
+
+Owns: sending a permitted request on, and telling what failed before from what failed after its bytes may have arrived.
+Never: accepts anything but a Permit, follows a redirect, sends anything twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from types import TracebackType
+
+import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from sidecar.config import Limits
+from sidecar.model import Permit, Reason, Refused
+
+# Agents close idle connections after 5 s (uvicorn, Node); ours must be gone before.
+KEEPALIVE_SECONDS = 4.0
+
+_NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+
+
+@dataclass(slots=True)
+class UpstreamReply:
+    """The agent's reply, its body still to be read. `close` abandons it, connection included."""
+
+    status: int
+    headers: CIMultiDictProxy[str]
+    response: aiohttp.ClientResponse
+
+    @property
+    def length(self) -> int | None:
+        return self.response.content_length
+
+    async def chunk(self) -> bytes:
+        """What has arrived, waiting for at least a byte; `b""` at the end. Raises Refused (the agent failed)."""
+        try:
+            return await self.response.content.readany()
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            self.close()
+            raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            while chunk := await self.chunk():
+                yield chunk
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give the connection back if the reply was read to its end, else drop it."""
+        self.response.close() if not self.response.content.at_eof() else self.response.release()
+
+
+class Upstream:
+    """One agent's address. There is no way in without a permit."""
+
+    def __init__(self, base: str, limits: Limits) -> None:
+        self._base = base.rstrip("/")
+        self._limits = limits
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Upstream:
+        limits = self._limits
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limits.connections, keepalive_timeout=KEEPALIVE_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(
+                total=None, sock_connect=limits.connect_timeout, sock_read=limits.stream_idle_timeout
+            ),
+            auto_decompress=False,
+            skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+            max_line_size=65536,
+            max_field_size=65536,
+        )
+        # Invariant 10: aiohttp would send an idempotent request again on a connection that died.
+        self._session._retry_connection = False
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def forward(
+        self,
+        permit: Permit,
+        method: str,
+        headers: CIMultiDict[str],
+        body: bytes | AsyncIterator[bytes] | None,
+    ) -> UpstreamReply:
+        """Send the call on. Raises Refused: AGENT_UNAVAILABLE if nothing was sent, else AGENT_FAILED."""
+        return await self._send(method, permit.call.target, headers, body)
+
+    async def ask(
+        self, method: str, target: str, headers: CIMultiDict[str], body: bytes, *, limit: int, timeout: float
+    ) -> tuple[int, CIMultiDictProxy[str], bytes]:
+        """A request of the sidecar's own (card, cancel), read whole. Raises Refused."""
+        try:
+            async with asyncio.timeout(timeout):
+                reply = await self._send(method, target, headers, body or None)
+                parts, size = [], 0
+                async for chunk in reply.chunks():
+                    size += len(chunk)
+                    if size > limit:
+                        raise Refused(
+                            Reason.AGENT_FAILED, internal="reply to the sidecar's own request too large"
+                        )
+                    parts.append(chunk)
+        except TimeoutError:
+            raise Refused(Reason.AGENT_UNAVAILABLE, internal="timeout") from None
+        return reply.status, reply.headers, b"".join(parts)
+
+    async def _send(
+        self, method: str, target: str, headers: CIMultiDict[str], body: bytes | AsyncIterator[bytes] | None
+    ) -> UpstreamReply:
+        assert self._session is not None, "used before it was entered"
+        url = URL(self._base + target, encoded=True)
+        try:
+            response = await self._session.request(
+                method, url, headers=headers, data=body, allow_redirects=False
+            )
+        except _NOT_SENT as problem:
+            raise Refused(Reason.AGENT_UNAVAILABLE, internal=type(problem).__name__) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
+        return UpstreamReply(response.status, response.headers, response)

@@ -1,0 +1,202 @@
+"""What a reply or an event shows, held against what was judged.
+
+Owns: recording owners before release, withholding ids that are not the caller's, noting states.
+Never: decides who may call; that was the permit's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import structlog
+
+from sidecar.bindings.replies import Seen, Shape
+from sidecar.ledger import LedgerUnavailable
+from sidecar.model import (
+    Call,
+    Entry,
+    Fact,
+    Kind,
+    Operation,
+    Permit,
+    Principal,
+    Reason,
+    Refused,
+    Resource,
+    Watch,
+)
+from sidecar.policy import ownership
+from sidecar.policy.decide import guard
+from sidecar.policy.rules import Policy
+from sidecar.proxy.deps import Deps
+
+log = structlog.get_logger()
+
+_TASK_SHAPES = frozenset({Shape.TASK, Shape.STATUS, Shape.ARTIFACT})
+
+
+class Watcher:
+    """Watches the reply to one permitted call. `admit` everything before it is released."""
+
+    def __init__(
+        self, permit: Permit, policy: Policy, deps: Deps, decision_id: str, abandon: Callable[[str], None]
+    ) -> None:
+        """`abandon` starts cancelling a new task, by id, that cannot be given to its caller."""
+        assert isinstance(permit.call, Call)
+        assert permit.who is not None
+        self.permit = permit
+        self.call: Call = permit.call
+        self.who: Principal = permit.who
+        self.settled = permit.watch is not Watch.RECORD
+        self._policy = policy
+        self._deps = deps
+        self._id = decision_id
+        self._abandon = abandon
+        self._released: dict[Resource, Fact] = dict(permit.known)
+
+    async def reserve(self) -> None:
+        """Record the ids the caller picked, before the call goes on. Raises Refused, LedgerUnavailable."""
+        if not self.permit.reserve:
+            return
+        taken = await self._deps.ledger.record(self.who.owner, self.permit.reserve)
+        if taken and self.permit.enforcing:
+            self.note("taken")
+            raise Refused(Reason.NOT_FOUND, internal="the id picked is somebody else's")
+
+    async def unreserve(self) -> None:
+        """The agent made nothing of the ids picked: forget them again."""
+        picked = [e.resource for e in self.permit.reserve if e.resource not in self._released]
+        if picked:
+            try:
+                await self._deps.ledger.drop(self.who.owner, picked)
+            except LedgerUnavailable:
+                log.warning("a provisional row could not be dropped", agent=self._policy.agent)
+
+    async def admit(self, seen: Seen) -> None:
+        """Record what is new, check what is not. Raises Refused where `seen` must not reach the caller."""
+        if self.permit.watch is Watch.RECORD:
+            await self._record(seen)
+            if seen.shape in _TASK_SHAPES or seen.shape in (Shape.MESSAGE, Shape.ERROR):
+                self.settled = True
+        else:
+            await self._keep(seen)
+        self._sight(seen)
+
+    def gone(self) -> None:
+        """The agent itself no longer knows the task that was named."""
+        task = ownership.named_task(self.call, self._policy)
+        if task is not None and task in self.permit.known:
+            self._deps.ledger.sight(self.who.owner, task, Fact(), gone=True)
+
+    def note(self, what: str, detail: str = "") -> None:
+        self._deps.audit.outcome(self._id, self._policy.agent, what, detail)
+        self._deps.metrics.outcome(self._policy.agent, what)
+
+    async def _record(self, seen: Seen) -> None:
+        task, context = self._resources(seen)
+        new = [r for r in (task, context) if r is not None and r not in self._released]
+        if not new:
+            return
+        skill, held = self.permit.skill, self.who.scopes or frozenset()
+        if task in new and task is not None:
+            skill = self._judge_new_task(task, context)
+        fact = Fact(self.permit.tenant, seen.context_id, seen.state, seen.status_at, skill or None, held)
+        entries = [Entry(r, fact if r.kind is Kind.TASK else Fact(tenant=self.permit.tenant)) for r in new]
+        try:
+            foreign = await self._deps.ledger.record(self.who.owner, entries)
+        except LedgerUnavailable as problem:
+            self.note("recording_failed", str(problem))
+            if self.permit.enforcing:
+                if task is not None and task in new:
+                    self._abandon(task.id)
+                raise Refused(Reason.RECORDING_FAILED) from None
+            return
+        if foreign:
+            self._collided(task, context, foreign)
+            return
+        self._released |= {entry.resource: entry.fact for entry in entries}
+        self.note("recorded")
+
+    def _judge_new_task(self, task: Resource, context: Resource | None) -> str:
+        """A task id not named in the call: the call has created. Returns the skill it was judged by."""
+        made_before = any(r.kind is Kind.TASK and r not in self.permit.known for r in self._released)
+        if made_before and self.permit.enforcing and (context is None or context not in self._released):
+            self.note("foreign_reply", "a second task outside the caller's context")
+            raise Refused(Reason.FOREIGN_REPLY, internal="a second task outside the caller's context")
+        if self.permit.creates:
+            return self.permit.skill
+        guarded = guard(self.call, self.who, self._policy, self._policy.needs)
+        if guarded.refusal is not None and self._policy.scopes == "enforce":
+            self.note("created_beyond_scope", guarded.refusal.reason.value)
+            self._abandon(task.id)
+            refused = Refused(guarded.refusal.reason)
+            refused.refusal = replace(guarded.refusal, internal="a continuing send created a task")
+            raise refused
+        return guarded.skill
+
+    def _collided(
+        self, task: Resource | None, context: Resource | None, foreign: frozenset[Resource]
+    ) -> None:
+        # Invariant 5: nothing is cancelled that is the first writer's.
+        self.note("collision", "task" if task in foreign else "context")
+        if not self.permit.enforcing:
+            return
+        if task in foreign:
+            raise Refused(Reason.COLLISION, internal="the agent gave this caller another caller's task")
+        if task is not None and task not in self._released:
+            self._abandon(task.id)
+        raise Refused(Reason.SHARED_CONTEXT)
+
+    async def _keep(self, seen: Seen) -> None:
+        """In any reply but a send's only the task that was judged may appear (design §5)."""
+        task, context = self._resources(seen)
+        judged = ownership.named_task(self.call, self._policy)
+        if task is not None and task != judged:
+            self.note("foreign_reply")
+            if self.permit.enforcing:
+                raise Refused(
+                    Reason.FOREIGN_REPLY, internal="the reply names another task than the one judged"
+                )
+        if self.call.operation is not Operation.GET_TASK or context is None or context in self._released:
+            return
+        if task is not None and self._released.get(task, Fact()).context_id != context.id:
+            await self._add_context(context, seen)
+
+    async def _add_context(self, context: Resource, seen: Seen) -> None:
+        """Get may add its task's context, where the send's reply did not show it."""
+        try:
+            foreign = await self._deps.ledger.record(
+                self.who.owner, [Entry(context, Fact(tenant=self.permit.tenant))]
+            )
+        except LedgerUnavailable:
+            if self.permit.enforcing:
+                raise Refused(Reason.RECORDING_FAILED) from None
+            return
+        if foreign:
+            self._collided(None, context, foreign)
+
+    def _sight(self, seen: Seen) -> None:
+        task, _ = self._resources(seen)
+        if task is None or seen.shape not in (Shape.TASK, Shape.STATUS):
+            return
+        last = self._released.get(task)
+        if last is not None and (last.state, last.context_id) != (
+            seen.state,
+            seen.context_id or last.context_id,
+        ):
+            fact = replace(
+                last,
+                state=seen.state,
+                status_at=seen.status_at,
+                context_id=seen.context_id or last.context_id,
+            )
+            self._released[task] = fact
+            self._deps.ledger.sight(self.who.owner, task, fact)
+
+    def _resources(self, seen: Seen) -> tuple[Resource | None, Resource | None]:
+        agent = self._policy.agent
+        task = Resource(agent, Kind.TASK, seen.task_id) if seen.task_id else None
+        shared = seen.context_id in self._policy.shared_context_ids
+        context = Resource(agent, Kind.CONTEXT, seen.context_id) if seen.context_id and not shared else None
+        return task, context

@@ -1,0 +1,162 @@
+"""The whole sidecar in this process, on real sockets, before a scripted agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+import sidecar.app
+from sidecar.app import App
+from sidecar.config import Config
+from sidecar.ledger import Ledger
+from tests.edge.agent import Agent
+from tests.issuer import Issuer
+
+
+@dataclass
+class Answer:
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    def header(self, name: str) -> str | None:
+        return next((v for k, v in self.headers if k.lower() == name.lower()), None)
+
+    @property
+    def shown(self) -> tuple[int, list[tuple[str, str]], bytes]:
+        """What a caller can compare: everything but the date."""
+        return self.status, [(k, v) for k, v in self.headers if k.lower() != "date"], self.body
+
+
+class Sidecar:
+    """A running sidecar and the people who call it."""
+
+    def __init__(self, app: App, issuer: Issuer, session: aiohttp.ClientSession, audit: Path) -> None:
+        self.app = app
+        self.issuer = issuer
+        self.session = session
+        self.audit_file = audit
+        self.url = f"http://127.0.0.1:{app.traffic[1]}"
+        self.admin_url = f"http://127.0.0.1:{app.admin[1]}"
+
+    def token(self, sub: str = "alice", scope: str = "w r", **claims: Any) -> str:
+        return self.issuer.mint(sub=sub, scope=scope, azp="planner", **claims)
+
+    def headers(self, who: str | None, scope: str = "w r", **more: str) -> dict[str, str]:
+        return ({"Authorization": f"Bearer {self.token(who, scope)}"} if who else {}) | more
+
+    async def send(
+        self, method: str, target: str, *, who: str | None = "alice", scope: str = "w r", **kwargs: Any
+    ) -> Answer:
+        headers = self.headers(who, scope) | kwargs.pop("headers", {})
+        async with self.session.request(method, self.url + target, headers=headers, **kwargs) as reply:
+            return Answer(
+                reply.status, [(k.decode(), v.decode()) for k, v in reply.raw_headers], await reply.read()
+            )
+
+    async def call(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        who: str | None = "alice",
+        scope: str = "w r",
+        id_: Any = 1,
+    ) -> Answer:
+        version = {} if "/" in method else {"A2A-Version": "1.0"}
+        body = {"jsonrpc": "2.0", "id": id_, "method": method, "params": params}
+        return await self.send("POST", "/", who=who, scope=scope, json=body, headers=version)
+
+    async def submit(self, who: str = "alice", **message: Any) -> Answer:
+        return await self.call("SendMessage", {"message": a_message(**message)}, who=who)
+
+    async def records(self, until: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
+        """The audit records, once `until` holds of them."""
+
+        def read() -> list[dict[str, Any]]:
+            return [json.loads(line) for line in self.audit_file.read_text().splitlines()]
+
+        await eventually(lambda: until(read()))
+        return read()
+
+
+def a_message(**more: Any) -> dict[str, Any]:
+    return {"messageId": "m-1", "role": "ROLE_USER", "parts": [{"text": "hi"}], **more}
+
+
+async def eventually(holds: Callable[[], Any], seconds: float = 10.0) -> None:
+    """Wait until something holds; a test that waits in vain fails."""
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def agent() -> AsyncIterator[Agent]:
+    async with Agent() as running:
+        yield running
+
+
+@pytest.fixture
+async def issuer() -> AsyncIterator[Issuer]:
+    async with Issuer() as running:
+        yield running
+
+
+Start = Callable[..., Awaitable[Sidecar]]
+
+
+@pytest.fixture
+async def start(
+    agent: Agent, issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Start]:
+    """Start a sidecar with sections of the policy changed, and perhaps with a ledger of the test's own."""
+    async with AsyncExitStack() as stack:
+
+        async def started(
+            ledger: Ledger | None = None, agents: list[dict[str, Any]] | None = None, **sections: Any
+        ) -> Sidecar:
+            audit = tmp_path / "audit.jsonl"
+            document: dict[str, Any] = {
+                "version": 1,
+                "listen": "127.0.0.1:0",
+                "admin": "127.0.0.1:0",
+                "agents": agents
+                or [{"name": "review", "upstream": agent.url, "public_url": "https://agents.test/review"}],
+                "identity": {"issuers": [{"issuer": issuer.url, "audiences": ["agent"]}]},
+                "ledger": {"url": f"sqlite:///{tmp_path}/ledger.db"},
+                "audit": {"output": str(audit)},
+            }
+            config = Config.model_validate_json(json.dumps(document | sections))
+            if ledger is not None:
+
+                async def given(*_: Any, **__: Any) -> Ledger:
+                    return ledger
+
+                monkeypatch.setattr(sidecar.app, "open_ledger", given)
+            app = App(config)
+            await app.start()
+            stack.push_async_callback(app.stop)
+            session = await stack.enter_async_context(
+                aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=20))
+            )
+            return Sidecar(app, issuer, session, audit)
+
+        yield started
+
+
+@pytest.fixture
+async def running(start: Start) -> Sidecar:
+    return await start()

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sidecar.bindings.dialect import HTTP_0_3, HTTP_1_0, is_0x
+from sidecar.bindings.ids import MAX_ID
 from sidecar.bindings.methods import (
     EXTENDED_CARD_PATH,
     RESERVED,
@@ -19,7 +20,7 @@ from sidecar.bindings.methods import (
     SUFFIXES,
     looks_like_a_route,
 )
-from sidecar.bindings.payload import MAX_ID, QUERY, Given
+from sidecar.bindings.payload import QUERY, Given
 from sidecar.bindings.strict import Body, members
 from sidecar.bindings.surface import Surface, Target
 from sidecar.bindings.target import has_bad_escape

@@ -7,9 +7,9 @@ Never: awaits, changes a byte, or judges whether an id may be seen.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from contextlib import suppress
 from decimal import DecimalException
-from typing import Final
+from typing import Any, Final
 
 import ijson  # type: ignore[import-untyped]  # it ships no annotations
 import jiter
@@ -25,10 +25,9 @@ def read_reply(body: bytes, http_status: int, call: Call) -> Seen:
 
     An HTTP status outside 2xx with a body that is no JSON (a framework's HTML page) is an ERROR.
     """
-    failed = not 200 <= http_status < 300
     if not body.strip():
-        return Seen(Shape.ERROR if failed else Shape.NOTHING)
-    if failed and not _looks_like_json(body):
+        return Seen(Shape.ERROR if _failed(http_status) else Shape.NOTHING)
+    if _failed(http_status) and not _looks_like_json(body):
         return Seen(Shape.ERROR)
     return see(_parse(body), call, http_status)
 
@@ -36,6 +35,10 @@ def read_reply(body: bytes, http_status: int, call: Call) -> Seen:
 def read_event(data: bytes, call: Call) -> Seen:
     """What the data of one event of the stream that answers `call` is. Raises Unclear."""
     return see(_parse(data), call, None) if data.strip() else Seen(Shape.NOTHING)
+
+
+def _failed(http_status: int) -> bool:
+    return not 200 <= http_status < 300
 
 
 def _looks_like_json(body: bytes) -> bool:
@@ -58,17 +61,18 @@ _LONGEST_NUMBER: Final = 4300  # digits; what int() takes
 _DEEPEST: Final = 200
 _MOST_VALUES: Final = 10_000
 
-# The members `see` looks at. `True`: only that it is there matters, what is inside is skipped.
-_KEPT: Final[Mapping[str, bool]] = {
-    **dict.fromkeys(("jsonrpc", "result", "error", "code", "reason", "domain", "data", "details"), False),
-    **dict.fromkeys(("task", "message", "statusUpdate", "status_update"), False),
-    **dict.fromkeys(("artifactUpdate", "artifact_update", "kind", "status", "state", "timestamp"), False),
-    **dict.fromkeys(("id", "taskId", "task_id", "contextId", "context_id"), False),
-    **dict.fromkeys(("sessionId", "session_id", "name", "configs"), False),
-    **dict.fromkeys(("role", "messageId", "message_id"), True),
-    **dict.fromkeys(("history", "artifacts", "artifact", "parts", "content"), True),
-    **dict.fromkeys(("pushNotificationConfig", "push_notification_config"), True),
-}
+# Members of which `see` only asks whether they are there; what is inside is skipped.
+_HOLLOW: Final = frozenset(
+    {"history", "artifacts", "artifact", "parts", "content", "role", "messageId", "message_id"}
+    | {"pushNotificationConfig", "push_notification_config"}
+)
+# All members `see` looks at.
+_KEPT: Final = _HOLLOW.union(
+    ("jsonrpc", "result", "error", "code", "data", "details", "reason", "domain"),
+    ("task", "message", "statusUpdate", "status_update", "artifactUpdate", "artifact_update", "kind"),
+    ("id", "taskId", "task_id", "contextId", "context_id", "sessionId", "session_id"),
+    ("status", "state", "timestamp", "name", "configs"),
+)
 
 # Stands for a string that is too long or not exact. Not a str, so an id of this kind is Unclear.
 _UNKNOWN_TEXT: Final = b'"\\u0000"'
@@ -84,37 +88,36 @@ class LongReply:
     def __init__(self, http_status: int, call: Call) -> None:
         self._http_status = http_status
         self._call = call
-        self._begun = False
         self._prose = False  # a failure told in something that is no JSON
         self._short = _Shortened()
         self._outline = _Outline()
         self._events = ijson.sendable_list()
-        self._parser = ijson.basic_parse_coro(self._events)
+        self._parser: Any = None  # made for the first byte: without any, ijson's parsers complain
         self._unclear: Unclear | None = None
 
     def feed(self, chunk: bytes) -> None:
         """Take the next bytes of the body."""
         self._raise_again()
-        if not self._begun and chunk.strip():
-            self._begun = True
-            self._prose = not 200 <= self._http_status < 300 and not _looks_like_json(chunk)
-        if self._prose:
+        if self._parser is None:
+            chunk = chunk.lstrip()
+            self._prose |= bool(chunk) and _failed(self._http_status) and not _looks_like_json(chunk)
+        if self._prose or not chunk:
             return
+        if self._parser is None:
+            self._parser = ijson.basic_parse_coro(self._events)
         try:
             if text := self._short.feed(chunk):  # nothing would mean the end to the parser
                 self._parser.send(text)
                 self._read_events()
         except Unclear as error:
-            self._unclear = error
-            raise
+            raise self._given_up(error) from None
         except (ijson.JSONError, ValueError, DecimalException) as error:
-            self._unclear = Unclear(f"unreadable JSON: {type(error).__name__}")
-            raise self._unclear from None
+            raise self._given_up(Unclear(f"unreadable JSON: {type(error).__name__}")) from None
 
     def close(self) -> Seen:
         """The body has ended: what it was. A body that broke off is Unclear."""
         self._raise_again()
-        if not self._begun or self._prose:
+        if self._parser is None:
             return read_reply(b"", self._http_status, self._call)
         try:
             self._parser.close()
@@ -127,6 +130,12 @@ class LongReply:
         for event, value in self._events:
             self._outline.take(event, value)
         del self._events[:]
+
+    def _given_up(self, error: Unclear) -> Unclear:
+        self._unclear = error
+        with suppress(ijson.JSONError, ValueError, DecimalException):
+            self._parser.close()  # else ijson's parser in Python complains when it is collected
+        return error
 
     def _raise_again(self) -> None:
         if self._unclear is not None:
@@ -163,18 +172,21 @@ class _Outline:
 
     def _take_name(self, name: Json) -> None:
         members, under = self._open[-1]
-        self._name = name if isinstance(name, str) and name in _KEPT else None
-        if under == "status" and name == "message":  # a message to read, not a wrapper
-            self._name = None
-        if self._name is not None and self._name in members:
-            raise Unclear(f"duplicate key `{self._name}`")
+        # The name of a message to read, not of a wrapper, where it stands under a status.
+        kept = name in _KEPT and not (under == "status" and name == "message")
+        self._name = name if isinstance(name, str) and kept else None
+        if isinstance(members, dict):
+            if self._name is None:
+                members[""] = None  # something is there that nobody looks at
+            elif self._name in members:
+                raise Unclear(f"duplicate key `{self._name}`")
 
     def _take_container(self, container: dict[str, Json] | list[Json]) -> None:
         inside = not self._open or isinstance(self._open[-1][0], list) or self._name is not None
         name = self._name
         if inside:
             self._put(container)
-        if not inside or (name is not None and _KEPT[name]):
+        if not inside or name in _HOLLOW:
             self._skipping = 1
         else:
             self._open.append((container, name))

@@ -6,10 +6,10 @@ Never: looks at what the card says the skill needs. That is the gap.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
+import httpx
 import jwt
 import orjson
 from starlette.requests import Request
@@ -22,17 +22,21 @@ SENDS: Final = frozenset({"SendMessage", "SendStreamingMessage"})
 
 
 class Tokens:
-    """Verifies tokens of one issuer for one audience."""
+    """Verifies tokens of one issuer for one audience. The keys are fetched once, at the first token."""
 
     def __init__(self, issuer: str, jwks_uri: str, audience: str) -> None:
         self._issuer = issuer
         self._audience = audience
-        self._keys = jwt.PyJWKClient(jwks_uri)
+        self._jwks_uri = jwks_uri
+        self._keys: jwt.PyJWKSet | None = None
 
-    def scopes(self, authorization: str) -> frozenset[str]:
-        """The scopes of a bearer token. Raises jwt.PyJWTError for one that is not valid. Blocks."""
+    async def scopes(self, authorization: str) -> frozenset[str]:
+        """The scopes of a bearer token. Raises jwt.PyJWTError or KeyError for one that is not valid."""
         token = authorization.removeprefix("Bearer ")
-        key = self._keys.get_signing_key_from_jwt(token)
+        if self._keys is None:
+            async with httpx.AsyncClient(trust_env=False) as client:
+                self._keys = jwt.PyJWKSet.from_dict((await client.get(self._jwks_uri)).json())
+        key = self._keys[jwt.get_unverified_header(token)["kid"]]
         claims = jwt.decode(token, key, ["ES256"], audience=self._audience, issuer=self._issuer)
         return frozenset(str(claims.get("scope", "")).split())
 
@@ -57,8 +61,8 @@ class ScopePerEndpoint:
         call = orjson.loads(body)
         self._received.append(call["method"])
         try:
-            held = await asyncio.to_thread(self._tokens.scopes, request.headers.get("authorization", ""))
-        except jwt.PyJWTError:
+            held = await self._tokens.scopes(request.headers.get("authorization", ""))
+        except (jwt.PyJWTError, KeyError):
             await _refusal(401, "invalid_token")(scope, receive, send)
             return
         needed = scope_for(call)

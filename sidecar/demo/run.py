@@ -13,9 +13,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
+import httpx
+from a2a.utils.errors import A2AError
+
 from sidecar.demo import agent, issuer, sidecar_process, story
 from sidecar.demo.agent_scopes import READ, WRITE
-from sidecar.demo.screen import Screen
+from sidecar.demo.screen import Differed, Screen
 
 OPENING: Final = f"""\
 alice → orchestrator  {WRITE} {READ}
@@ -29,7 +32,13 @@ def run() -> None:
     """Tell the whole story. Raises Differed, DidNotStart."""
     # The SDK warns of its own clean-up; the story is the only output.
     logging.getLogger("a2a").setLevel(logging.CRITICAL)
-    screen = Screen()
+    try:
+        _tell(Screen())
+    except (A2AError, httpx.HTTPError) as error:
+        raise Differed(f"a call failed: {type(error).__name__}: {error}") from error
+
+
+def _tell(screen: Screen) -> None:
     screen.panel("a2a-sidecar demo: a task that nobody could finish", OPENING)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="a2a-sidecar-demo-")))

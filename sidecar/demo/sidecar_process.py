@@ -19,7 +19,7 @@ from typing import Final
 import httpx
 
 PATIENCE: Final = 15.0  # seconds until it is ready
-TRIES: Final = 3  # somebody else may take a free port before the sidecar binds it
+TRIES: Final = 2  # somebody else may take a free port before the sidecar binds it
 
 POLICY: Final = """\
 version: 1

@@ -160,7 +160,7 @@ def audited(sidecar: Sidecar, asked: Asked, screen: Screen) -> None:
     divergences = [record for record in records if record.get("reason") == "capability_scope_divergence"]
     found = [(record["presented_by"], record["missing"]) for record in divergences]
     expect("audited divergences", [("planner", [READ])], found)
-    screen.step("audit", "planner's submission", "refused", "capability_scope_divergence", good=True)
+    screen.step("audit", "planner: submission", "refused", "capability_scope_divergence", good=True)
     causes = {record["decision_id"]: record["cause"] for record in records if record["event"] == "miss"}
     for id_, did, cause in (
         (asked.foreign, "alice's task", "foreign"),

@@ -196,3 +196,5 @@ def _statements(script: str) -> Iterator[str]:
         if sqlite3.complete_statement(statement):
             yield statement
             statement = ""
+    if statement.strip():  # not ended: SQLite says what is wrong with it
+        yield statement

@@ -116,7 +116,7 @@ def sighted(row: Row, sighting: Sighting, grain: float) -> Row:
     new = row
     if sighting.seen and _tells(row, sighting.fact):
         new = replace(row, fact=_with_news(row.fact, sighting.fact), gone_at=None)
-    if sighting.gone and row.gone_at is None:
+    if sighting.gone and new.gone_at is None:
         new = replace(new, gone_at=sighting.at)
     # Not-found is no sighting of the resource: it does not renew the row.
     if sighting.seen and (new is not row or sighting.at - row.last_seen >= grain):

@@ -46,7 +46,7 @@ _MARKS: Final = ", ".join("?" * len(_WRITTEN.split(",")))
 OWN_ROW: Final = (
     f"SELECT {_READ} FROM resources INDEXED BY owned WHERE owner = ? AND agent = ? AND kind = ? AND id = ?"  # noqa: S608
 )
-_HOLDER: Final = "SELECT owner FROM resources WHERE agent = ? AND kind = ? AND id = ?"
+_HOLDER: Final = f"SELECT {_READ}, owner FROM resources WHERE agent = ? AND kind = ? AND id = ?"  # noqa: S608
 _INSERT: Final = f"INSERT INTO resources (agent, kind, id, owner, {_WRITTEN}) VALUES (?, ?, ?, ?, {_MARKS})"  # noqa: S608
 _UPDATE: Final = f"UPDATE resources SET ({_WRITTEN}) = ({_MARKS}) WHERE agent = ? AND kind = ? AND id = ?"  # noqa: S608
 _DELETE: Final = "DELETE FROM resources WHERE agent = ? AND kind = ? AND id = ?"
@@ -77,6 +77,14 @@ class Recorded:
     rows: Rows
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A resource one may record: its row if one is there. `buried`: it has, or may have, a tombstone."""
+
+    row: Row | None
+    buried: bool
+
+
 def find(db: sqlite3.Connection, owner: Owner, owner_id: int | None, wanted: Sequence[Resource]) -> Found:
     """Those of `wanted` that are `owner`'s."""
     if owner_id is None:
@@ -92,14 +100,23 @@ def record(
     """Record all of `entries`, or none where one is somebody else's."""
     if owner_id is None:
         owner_id = _owner_id(db, owner)
-    taken = frozenset(e.resource for e in entries if _is_taken(db, owner, owner_id, e.resource))
+    standing = {entry.resource: _standing(db, owner, owner_id, entry.resource) for entry in entries}
+    taken = frozenset(resource for resource, found in standing.items() if found is None)
     if taken:
         return Recorded(taken, owner_id, {})
     if owner_id is None:
         owner_id = db.execute(_ADD_OWNER, _owner_key(owner)).lastrowid
         if owner_id is None:  # pragma: no cover - the type allows it, an insert does not
             raise sqlite3.DatabaseError("an inserted owner has no row id")
-    return Recorded(taken, owner_id, {e.resource: _store(db, owner_id, e, now) for e in entries})
+    rows: dict[Resource, Row] = {}
+    for entry in entries:
+        found = standing[entry.resource]
+        row = rows.get(entry.resource) or (found.row if found else None)
+        rows[entry.resource] = _store(db, owner_id, entry, row, now)
+        # Not for a reservation: dropping it must not free a pruned id.
+        if found and found.buried and not entry.fact.provisional:
+            db.execute(_EXHUME, (resource_hash(entry.resource),))
+    return Recorded(taken, owner_id, rows)
 
 
 def drop(db: sqlite3.Connection, owner: Owner, owner_id: int | None, resources: Collection[Resource]) -> None:
@@ -131,7 +148,7 @@ def note(
 def cause(db: sqlite3.Connection, owner: Owner, resource: Resource) -> Miss:
     """Why `owner` has no such resource."""
     holder = db.execute(_HOLDER, _key(resource)).fetchone()
-    if holder is not None and holder[0] != _owner_id(db, owner):
+    if holder is not None and holder[-1] != _owner_id(db, owner):
         return Miss.FOREIGN
     return Miss.PRUNED if db.execute(_TOMBSTONE, (resource_hash(resource),)).fetchone() else Miss.ABSENT
 
@@ -159,18 +176,22 @@ def _expired(db: sqlite3.Connection, retention: Retention, now: float) -> Iterat
             yield Resource(text(agent), Kind(kind), text(name)), _row(columns), owner
 
 
-def _is_taken(db: sqlite3.Connection, owner: Owner, owner_id: int | None, resource: Resource) -> bool:
-    holder = db.execute(_HOLDER, _key(resource)).fetchone()
-    if holder is not None:
-        return bool(holder[0] != owner_id)
+def _standing(
+    db: sqlite3.Connection, owner: Owner, owner_id: int | None, resource: Resource
+) -> Standing | None:
+    """How `resource` stands to `owner`; None if it is, or was, somebody else's."""
+    found = db.execute(_HOLDER, _key(resource)).fetchone()
+    if found is not None:
+        *columns, holder = found
+        row = _row(columns)
+        return Standing(row, buried=row.reservations > 0) if holder == owner_id else None
     buried = db.execute(_TOMBSTONE, (resource_hash(resource),)).fetchone()
-    return buried is not None and buried[0] != owner_hash(owner)
+    if buried is not None and buried[0] != owner_hash(owner):
+        return None
+    return Standing(None, buried=buried is not None)
 
 
-def _store(db: sqlite3.Connection, owner_id: int, entry: Entry, now: float) -> Row:
-    if not entry.fact.provisional:  # a reservation that is dropped must not free a pruned id
-        db.execute(_EXHUME, (resource_hash(entry.resource),))
-    row = _own_row(db, owner_id, entry.resource)
+def _store(db: sqlite3.Connection, owner_id: int, entry: Entry, row: Row | None, now: float) -> Row:
     if row is None:
         new = opened(entry, now)
         db.execute(_INSERT, (*_key(entry.resource), owner_id, *_columns(new)))

@@ -28,6 +28,11 @@ def checks(root: Table) -> Iterator[tuple[Key, str]]:
         yield from check(root)
 
 
+def _the_hash_is_not_written(root: Table) -> Iterator[tuple[Key, str]]:
+    if "hash" in root.entries:
+        yield ("hash",), "unknown key; the hash is computed from what the policy says"
+
+
 def _names_are_unique(root: Table) -> Iterator[tuple[Key, str]]:
     yield from _unique(root, ("agents",), "name", "a name belongs to one agent")
     yield from _unique(root, ("identity", "issuers"), "issuer", "put all its audiences into one entry")
@@ -128,12 +133,12 @@ def _issuers_are_https(root: Table) -> Iterator[tuple[Key, str]]:
 
 
 def _is_plain_http(url: object) -> bool:
-    if not isinstance(url, str) or not url.startswith("http://"):
+    if not isinstance(url, str) or not url.lower().startswith("http://"):
         return False
     try:
         return not _is_loopback(urlsplit(url).hostname or "")
     except ValueError:
-        return True
+        return False  # no URL at all, which its type refuses
 
 
 def _is_loopback(host: str) -> bool:
@@ -223,6 +228,7 @@ def _operations_have_scopes(root: Table) -> Iterator[tuple[Key, str]]:
 
 
 _CHECKS: Final[tuple[Callable[[Table], Iterator[tuple[Key, str]]], ...]] = (
+    _the_hash_is_not_written,
     _names_are_unique,
     _mounts_are_unique,
     _upstreams_are_apart,

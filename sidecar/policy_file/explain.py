@@ -162,9 +162,7 @@ def _inside(annotation: Any, part: str | int) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return annotation.model_fields[str(part)].annotation
     origin, args = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _inside(args[0], part)
-    if origin in (Union, UnionType):
+    if origin in (Union, UnionType, Annotated):
         return Union[tuple(_inside(arg, part) for arg in args if _models(arg))]  # noqa: UP007  (made at run time)
     return args[0] if origin is tuple else args[1]
 
@@ -233,8 +231,6 @@ def _bad_word(expected: list[str], name: str, node: Node) -> str:
     if node.seems:
         off = "disabled" in expected and node.text.lower() in {"off", "no", "false", "n"}
         return f"YAML reads `{node.text}` as {node.seems}; write {'`disabled`' if off else listed}"
-    if [str(node.value)] == expected:
-        return f"write it without quotes: `{node.text}`"
     return f"`{node.text}` is not known{_near(node.text, expected)}; write {listed}"
 
 

@@ -22,6 +22,8 @@ _SHORT: Final[dict[str, dict[str, Any]]] = {
     "audience": {"type": "string", "description": "A token must be meant for this (`aud`)."},
 }
 
+_NAMES: Final = frozenset({"properties", "$defs"})
+
 
 def json_schema() -> dict[str, object]:
     """A JSON Schema (draft 2020-12) of one policy file."""
@@ -54,7 +56,10 @@ def _tidied(part: Any) -> Any:
     if not isinstance(part, dict):
         return part
     kept = {
-        key: _tidied(value) for key, value in part.items() if not (key == "title" and isinstance(value, str))
+        # Names of keys are no words of JSON Schema: `other_paths` has one that is called `default`.
+        key: {name: _tidied(inner) for name, inner in value.items()} if key in _NAMES else _tidied(value)
+        for key, value in part.items()
+        if key != "title"
     }
     if {"type": "null"} in (options := kept.get("anyOf", [])):
         del kept["anyOf"]

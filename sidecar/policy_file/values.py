@@ -171,7 +171,8 @@ def _absolute_url(value: str) -> str:
         port = parts.port if parts else None
     except ValueError:
         parts = port = None
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.netloc:
+    # In lower case, so that whoever looks for `https://` finds it.
+    if parts is None or not value.startswith(("http://", "https://")) or not parts.netloc:
         raise ValueError("must be an absolute http or https URL, as in `https://agents.example.com/review`")
     if "@" in parts.netloc:
         raise ValueError("must not carry user-info; credentials are never written into a policy")

@@ -205,7 +205,7 @@ class HttpServer(web.Server):
         response = WireResponse(status=reply.status, headers=reply.headers)
         if self._draining:
             response.force_close()
-        if not request.content.at_eof() and (reply.status >= 400 or request._message.upgrade):
+        if request._message.upgrade or (reply.status >= 400 and not request.content.at_eof()):
             response.force_close()  # what is left of the request must not be read as the next one
         if isinstance(reply.body, bytes):
             response._send_headers_immediately = False  # head and body leave in one write

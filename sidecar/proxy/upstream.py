@@ -21,6 +21,8 @@ from sidecar.model import Permit, Reason, Refused
 # Agents close idle connections after 5 s (uvicorn, Node); ours must be gone before.
 KEEPALIVE_SECONDS = 4.0
 
+_PIECE = 256 * 1024  # bytes written at once
+
 _NOT_SENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
@@ -121,6 +123,9 @@ class Upstream:
     ) -> UpstreamReply:
         assert self._session is not None, "used before it was entered"
         url = URL(self._base + target, encoded=True)
+        if isinstance(body, bytes) and len(body) > _PIECE:
+            headers["Content-Length"] = str(len(body))
+            body = _in_pieces(body)
         try:
             response = await self._session.request(
                 method, url, headers=headers, data=body, allow_redirects=False
@@ -130,3 +135,9 @@ class Upstream:
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
         return UpstreamReply(response.status, response.headers, response)
+
+
+async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:
+    """A large body must not hold the event loop while it is written."""
+    for start in range(0, len(body), _PIECE):
+        yield body[start : start + _PIECE]

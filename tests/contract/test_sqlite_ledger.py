@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing, suppress
 from pathlib import Path
@@ -15,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from sidecar.ledger import LedgerUnavailable
-from sidecar.ledger.sqlite import SqliteLedger
+from sidecar.ledger import LedgerUnavailable, behind
+from sidecar.ledger.sqlite import READERS, SqliteLedger
 from sidecar.model import Fact
 from tests.contract.ledger_contract import (
     ALICE,
@@ -189,6 +190,37 @@ async def test_a_locked_file_is_unavailable_in_time_and_stops_nobody_else(
     await ledger.check()
 
 
+async def test_a_disk_that_does_not_answer_is_unavailable_in_time(opening: Opener) -> None:
+    ledger = await opening(timeout=0.2)
+    await ledger.record(ALICE, [final(task("t-1"))])
+    answers = threading.Event()
+    for _ in range(READERS):
+        ledger._readers.submit(lambda _: answers.wait(10))
+    for owner, resource in ((ALICE, task("never")), (BOB, task("t-1")), (BOB, task("never"))):
+        with pytest.raises(LedgerUnavailable, match=r"did not answer within 0\.2 s"):
+            await ledger.facts(owner, [resource])
+    assert await ledger.facts(ALICE, [task("t-1")]) == {task("t-1"): WORKING}, "others are not stopped by it"
+    answers.set()
+
+
+async def test_sightings_past_their_bound_are_lost_and_not_believed(
+    opening: Opener, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(behind, "LIMIT", 2)
+    ledger = await opening()
+    tasks = [task(f"t-{n}") for n in range(4)]
+    await ledger.record(ALICE, [final(resource, Fact(state="submitted")) for resource in tasks])
+    for resource in tasks:
+        ledger.sight(ALICE, resource, Fact(state="working"))
+    facts = await ledger.facts(ALICE, tasks)
+    assert [facts[resource].state for resource in tasks] == ["working", "working", "submitted", "submitted"]
+    await ledger.prune(0)
+    for resource in tasks[2:]:
+        ledger.sight(ALICE, resource, Fact(state="working"))
+    await ledger.prune(0)
+    assert columns(path, "state", "kind = 'task'") == [(b"working",)] * 4
+
+
 async def test_a_full_disk_refuses_what_is_new_and_keeps_what_was(opening: Opener) -> None:
     ledger = await opening()
     await ledger.record(ALICE, [final(task("t-1"))])
@@ -197,17 +229,24 @@ async def test_a_full_disk_refuses_what_is_new_and_keeps_what_was(opening: Opene
         await ledger._writer.submit(lambda db: db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
 
     await limit_pages("1")  # SQLite makes that the present size: no page more
+    stored = [task("t-1")]
+
+    async def use_the_room_within_the_file() -> None:
+        for n in range(10_000):
+            await ledger.record(ALICE, [final(task(f"{n:0200}"))])
+            stored.append(task(f"{n:0200}"))
+
+    with pytest.raises(LedgerUnavailable, match="full"):
+        await use_the_room_within_the_file()
     with pytest.raises(LedgerUnavailable, match="full"):
         await ledger.check()
-    outcomes = await asyncio.gather(
-        *(ledger.record(ALICE, [final(task(f"{n}" * 5000))]) for n in range(4)), return_exceptions=True
-    )
+    more = [task(f"more-{n}" * 1000) for n in range(4)]
+    outcomes = await asyncio.gather(*(ledger.record(ALICE, [final(r)]) for r in more), return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {LedgerUnavailable}
-    assert await ledger.facts(ALICE, [task("t-1")]) == {task("t-1"): WORKING}
-    assert await ledger.facts(ALICE, [task(f"{n}" * 5000) for n in range(4)]) == {}
+    assert set(await ledger.facts(ALICE, [*stored, *more])) == set(stored)
     await limit_pages("1000000")
     await ledger.check()
-    assert await ledger.record(ALICE, [final(task("0" * 5000))]) == frozenset()
+    assert await ledger.record(ALICE, [final(more[0])]) == frozenset()
 
 
 async def test_one_record_that_cannot_be_stored_does_not_spoil_its_batch(opening: Opener, path: Path) -> None:

@@ -40,13 +40,12 @@ WRITE: Final = "a2a.tasks:write"
 
 @dataclass(frozen=True, slots=True)
 class AgentKind:
-    """One SDK family's agent. `answers_input`: whether a plain text completes an `input` task."""
+    """One SDK family's agent, and the dialects it speaks."""
 
     name: str
     script: str
     dialects: tuple[str, ...]
     card_path: str = "/.well-known/agent-card.json"
-    answers_input: bool = True
 
 
 ALL_DIALECTS: Final = (JSONRPC_1, REST_1, JSONRPC_0, REST_0)
@@ -58,8 +57,7 @@ AGENTS: Final[Mapping[str, AgentKind]] = {
         AgentKind("a2a-sdk-0.2.16", "python_0.py", (JSONRPC_0,), "/.well-known/agent.json"),
         AgentKind("a2a-sdk-0.3", "python_0.py", (JSONRPC_0, REST_0)),
         AgentKind("a2a-sdk-1", "python_1.py", ALL_DIALECTS),
-        # The framework wants a function's response there, which a text is not.
-        AgentKind("google-adk", "google_adk.py", (JSONRPC_1,), answers_input=False),
+        AgentKind("google-adk", "google_adk.py", (JSONRPC_1,)),
         AgentKind("a2a-js-0.3", "js_0.mjs", (JSONRPC_0, REST_0)),
         AgentKind("a2a-js-1", "js_1.mjs", ALL_DIALECTS),
     )
@@ -179,9 +177,7 @@ class Deployment:
         recorder = self._stack.enter_context(Recorder("127.0.0.1", port))
 
         def start(stack: ExitStack) -> Sidecar:
-            sidecar = Sidecar(
-                f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}", recorder
-            )
+            sidecar = Sidecar(f"http://127.0.0.1:{free_port()}", f"http://127.0.0.1:{free_port()}", recorder)
             stack.enter_context(running(self._policy(name, sidecar), sidecar, self._folder, name))
             return sidecar
 
@@ -207,9 +203,7 @@ class Deployment:
             "listen": sidecar.url.removeprefix("http://"),
             "admin": sidecar.admin.removeprefix("http://"),
             "agents": [{"name": name, "upstream": sidecar.recorder.url, "public_url": sidecar.url}],
-            "identity": {
-                "issuers": [{"issuer": self._issuer, "audiences": [AUDIENCE], "allow_http": True}]
-            },
+            "identity": {"issuers": [{"issuer": self._issuer, "audiences": [AUDIENCE], "allow_http": True}]},
             "ledger": {"url": f"sqlite:///{self._folder / f'{name}.db'}"},
         }
         if "push" in Config.model_fields:  # a host written out is trusted as it stands

@@ -7,19 +7,20 @@ Never: decides what an answer should be.
 from __future__ import annotations
 
 import http.client
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, groupby, zip_longest
 from string import Template
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
 TIMEOUT: Final = 20.0  # seconds without a byte
 
-# Templates know $task, $message (a new id), $text, $config and $hook.
+# Templates know $task, $context, $message (a new id), $text, $config and $hook.
 HOOK: Final = "https://hooks.example.com/a2a"  # on a finished task, so nobody ever calls it
 
 JSONRPC_0: Final = "JSONRPC/0.3"
@@ -27,19 +28,22 @@ JSONRPC_1: Final = "JSONRPC/1.0"
 REST_0: Final = "HTTP+JSON/0.3"
 REST_1: Final = "HTTP+JSON/1.0"
 
-SAID_0: Final = '"kind":"message","messageId":"$message","role":"user","parts":[{"kind":"text","text":"$text"}]'
+SAID_0: Final = (
+    '"kind":"message","messageId":"$message","role":"user","parts":[{"kind":"text","text":"$text"}]'
+)
 SAID_REST_0: Final = '"messageId":"$message","role":"ROLE_USER","content":[{"text":"$text"}]'
 SAID_1: Final = '"messageId":"$message","role":"ROLE_USER","parts":[{"text":"$text"}]'
 
 
-def sends(said: str, plain: str, streamed: str) -> dict[str, tuple[str, str]]:
-    """The five ways to send: `plain` and `streamed` are a method name or a path."""
+def sends(said: str, plain: str, streamed: str, more: str = "") -> dict[str, tuple[str, str]]:
+    """The ways to send: `plain` and `streamed` are a method name or a path, `more` goes beside the message."""
     return {
-        "send": (plain, f'{{"message":{{{said}}}}}'),
-        "stream": (streamed, f'{{"message":{{{said}}}}}'),
-        "continue": (plain, f'{{"message":{{{said},"taskId":"$task"}}}}'),
-        "continue-stream": (streamed, f'{{"message":{{{said},"taskId":"$task"}}}}'),
-        "refer": (plain, f'{{"message":{{{said},"referenceTaskIds":["$task"]}}}}'),
+        "send": (plain, f'{{"message":{{{said}}}{more}}}'),
+        "stream": (streamed, f'{{"message":{{{said}}}{more}}}'),
+        "continue": (plain, f'{{"message":{{{said},"taskId":"$task"}}{more}}}'),
+        "continue-stream": (streamed, f'{{"message":{{{said},"taskId":"$task"}}{more}}}'),
+        "refer": (plain, f'{{"message":{{{said},"referenceTaskIds":["$task"]}}{more}}}'),
+        "join": (plain, f'{{"message":{{{said},"contextId":"$context"}}{more}}}'),
     }
 
 
@@ -54,7 +58,10 @@ JSONRPC: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
             "tasks/pushNotificationConfig/set",
             '{"taskId":"$task","pushNotificationConfig":{"id":"$config","url":"$hook"}}',
         ),
-        "push-get": ("tasks/pushNotificationConfig/get", '{"id":"$task","pushNotificationConfigId":"$config"}'),
+        "push-get": (
+            "tasks/pushNotificationConfig/get",
+            '{"id":"$task","pushNotificationConfigId":"$config"}',
+        ),
         "push-list": ("tasks/pushNotificationConfig/list", '{"id":"$task"}'),
         "push-delete": (
             "tasks/pushNotificationConfig/delete",
@@ -76,6 +83,8 @@ JSONRPC: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     },
 }
 
+# The one dialect in which a send does not wait for the outcome unless told to (proto default).
+BLOCKING: Final = ',"configuration":{"blocking":true}'
 PUSH_0: Final = "/rest/v1/tasks/$task/pushNotificationConfigs"
 PUSH_1: Final = "/rest/tasks/$task/pushNotificationConfigs"
 NAMED: Final = "tasks/$task/pushNotificationConfigs/$config"
@@ -86,7 +95,7 @@ REST: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
         **{
             name: ("POST", path, body)
             for name, (path, body) in sends(
-                SAID_REST_0, "/rest/v1/message:send", "/rest/v1/message:stream"
+                SAID_REST_0, "/rest/v1/message:send", "/rest/v1/message:stream", BLOCKING
             ).items()
         },
         "get": ("GET", "/rest/v1/tasks/$task", ""),
@@ -119,7 +128,7 @@ REST: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
 }
 
 OPERATIONS: Final = tuple(JSONRPC[JSONRPC_1])
-ON_A_TASK: Final = tuple(name for name in OPERATIONS if name not in ("send", "stream"))
+ON_A_TASK: Final = tuple(name for name in OPERATIONS if name not in ("send", "stream", "join"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,34 +140,34 @@ class Request:
 
 
 def request(
-    dialect: str, operation: str, *, task: str = "", text: str = "quick", message: str = "", rpc_id: str = "1"
+    dialect: str, operation: str, *, task: str = "", context: str = "", text: str = "quick", message: str = ""
 ) -> Request:
     """The request of `operation` in `dialect`, byte for byte as an honest client could send it."""
     headers = {"A2A-Version": "1.0"} if dialect.endswith("/1.0") else {}
     if dialect in JSONRPC:
         name, params = JSONRPC[dialect][operation]
         verb, path = "POST", "/"
-        body = f'{{"jsonrpc":"2.0","id":"{rpc_id}","method":"{name}","params":{params}}}'
+        body = f'{{"jsonrpc":"2.0","id":"1","method":"{name}","params":{params}}}'
     else:
         verb, path, body = REST[dialect][operation]
     if body:
         headers["Content-Type"] = "application/json"
     if operation in ("stream", "continue-stream", "subscribe"):
         headers["Accept"] = "text/event-stream"
-    values = {
-        "task": task, "text": text, "message": message or str(uuid4()), "config": "hook-1", "hook": HOOK,
-    }  # fmt: skip
+    said = {"message": message or str(uuid4()), "text": text}
+    values = {"task": task, "context": context, "config": "hook-1", "hook": HOOK, **said}
     filled = (Template(part).substitute(values) for part in (path, body))
     return Request(verb, next(filled), headers, next(filled).encode())
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One whole reply. Header pairs are as they came, in order."""
+    """One reply. Header pairs are as they came, in order. `cut`: it ended before its end."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
     body: bytes
+    cut: bool = False
 
     @property
     def is_stream(self) -> bool:
@@ -166,6 +175,29 @@ class Answer:
             name.lower() == "content-type" and value.startswith("text/event-stream")
             for name, value in self.headers
         )
+
+    @property
+    def documents(self) -> list[Any]:
+        """The JSON of a unary reply, or of each event of a stream."""
+        if not self.is_stream:
+            return [json.loads(self.body)] if self.body else []
+        lines = (
+            [line for line in block.splitlines() if line.startswith(b"data:")] for block in events(self.body)
+        )
+        return [json.loads(b"\n".join(line[5:] for line in data)) for data in lines if data]
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """The Task or Message of a unary reply or of a stream's first event, in any dialect."""
+        first = self.documents[0]
+        result = first.get("result", first)
+        return result.get("task") or result.get("message") or result  # type: ignore[no-any-return]
+
+    @property
+    def state(self) -> str:
+        """The state of the task in the reply in 0.3's spelling, `input-required`."""
+        state: str = self.resource["status"]["state"]
+        return state.removeprefix("TASK_STATE_").lower().replace("_", "-")
 
     @property
     def but_date(self) -> tuple[int, tuple[tuple[str, str], ...], bytes]:
@@ -195,7 +227,11 @@ def ask(base: str, sent: Request, token: str) -> Answer:
 
 def answer(response: http.client.HTTPResponse, before: bytes = b"") -> Answer:
     """What is left of `response`, after `before` was read of its body."""
-    return Answer(response.status, tuple(response.getheaders()), before + response.read())
+    try:
+        rest, cut = response.read(), False
+    except http.client.IncompleteRead as broken:
+        rest, cut = broken.partial, True
+    return Answer(response.status, tuple(response.getheaders()), before + rest, cut)
 
 
 def first_event(response: http.client.HTTPResponse) -> bytes:
@@ -219,10 +255,10 @@ ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 PLACE: Final = re.compile(r"http://127\.0\.0\.1:\d+")
 
-# These belong to one connection or one run, not to the answer (RFC 9110 §7.6.1). The length is left
-# out because a time may be written with fewer digits; bodies are compared byte for byte instead.
+# These belong to one connection, one server or one run, not to the answer (RFC 9110 §7.6.1, §10.2.4).
+# The length is left out because a time may be written with fewer digits; bodies are compared instead.
 OF_THE_CONNECTION: Final = frozenset(
-    {"date", "connection", "keep-alive", "transfer-encoding", "content-length"}
+    {"date", "connection", "keep-alive", "transfer-encoding", "content-length", "server", "x-powered-by"}
 )
 
 
@@ -243,8 +279,12 @@ class Names:
         return self._ids[found[0]]
 
 
-def comparable(run: Iterable[tuple[str, Answer]]) -> list[tuple[object, ...]]:
-    """A run with what differs from run to run named: (step, status, headers, body or events)."""
+def comparable(run: Iterable[tuple[str, Answer]], timed: frozenset[str]) -> list[tuple[object, ...]]:
+    """A run with what differs from run to run named: (step, status, headers, body, cut).
+
+    A body is compared byte for byte, event by event; but of the steps in `timed`, where a clock
+    decides how often a task ticks, it is compared as JSON without the ticks.
+    """
     names = Names()
     shown: list[tuple[object, ...]] = []
     for step, each in run:
@@ -253,7 +293,53 @@ def comparable(run: Iterable[tuple[str, Answer]]) -> list[tuple[object, ...]]:
             for name, value in each.headers
             if name.lower() not in OF_THE_CONNECTION
         )
-        text = names.plain(each.body.decode())
-        body: object = [block.decode() for block in events(text.encode())] if each.is_stream else text
-        shown.append((step, each.status, headers, body))
+        body: object
+        if step in timed:
+            plain = names.plain(json.dumps(without_ticks(each.documents)))
+            body = without_repeats(json.loads(plain))
+        else:
+            body = [
+                names.plain(block.decode())
+                for block in (events(each.body) if each.is_stream else [each.body])
+            ]
+        shown.append((step, each.status, headers, body, each.cut))
     return shown
+
+
+def differences(through: Sequence[object], direct: Sequence[object]) -> list[str]:
+    """Where two comparable runs part, told shortly: with the sidecar, then without."""
+    told = []
+    for ours, theirs in zip_longest(map(repr, through), map(repr, direct), fillvalue=""):
+        if ours != theirs:
+            pairs = zip(ours, theirs, strict=False)
+            at = max(
+                next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(ours), len(theirs))) - 80, 0
+            )
+            told.append(
+                f"{ours[:40]}\n  with:    …{ours[at : at + 400]}\n  without: …{theirs[at : at + 400]}"
+            )
+    return told
+
+
+def without_ticks(thing: Any) -> Any:
+    """`thing` without the messages of a working task, `tick N`."""
+    if isinstance(thing, dict):
+        return {key: without_ticks(value) for key, value in thing.items() if not is_tick(value)}
+    if isinstance(thing, list):
+        return [without_ticks(each) for each in thing if not is_tick(each)]
+    return thing
+
+
+def is_tick(thing: Any) -> bool:
+    """Whether `thing` is such a message, or (google-adk) an artifact of one, bare or as an event."""
+    if not isinstance(thing, dict):
+        return False
+    parts = thing.get("parts") or thing.get("content")
+    if isinstance(parts, list):
+        return '"tick ' in json.dumps(parts)
+    return any(is_tick(thing.get(wrapper)) for wrapper in ("result", "artifactUpdate", "artifact"))
+
+
+def without_repeats(things: list[Any]) -> list[Any]:
+    """A task that ticks more often shows the same event more often, once its tick is taken out."""
+    return [each for each, _ in groupby(things)]

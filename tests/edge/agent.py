@@ -83,7 +83,7 @@ class Agent:
         return f"http://127.0.0.1:{self.port}"
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.path == "/.well-known/agent-card.json":
+        if request.path.endswith("/.well-known/agent-card.json"):
             self.card_requests += 1
             return web.json_response(self.card)
         body = await request.content.read()

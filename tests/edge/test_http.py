@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -118,7 +119,7 @@ async def test_bodies_up_to_the_limit_pass_and_no_further(start: Start, agent: A
         {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": a_message()}}
     ).encode()
     body += b" " * (2 * 2**20 - len(body) + size)
-    reply = await running.send("POST", "/", data=body, headers={"A2A-Version": "1.0"})
+    reply = await running.send("POST", "/", data=BytesIO(body), headers={"A2A-Version": "1.0"})
     assert reply.status == (413 if size else 200)
     assert len(agent.received) == (0 if size else 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ class Gated(MemoryLedger):
     """A ledger that stores only once the gate is open."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(now=time.time)
         self.gate = asyncio.Event()
         self.asked = asyncio.Event()
 
@@ -163,7 +164,7 @@ class Failing(MemoryLedger):
 
 
 async def test_a_task_that_cannot_be_recorded_is_cancelled_and_not_shown(start: Start, agent: Agent) -> None:
-    running = await start(Failing())
+    running = await start(Failing(now=time.time))
     agent.script = answers({"task": a_task("t-1")})
     refused = await running.submit("alice")
     assert refused.status == 500
@@ -181,7 +182,7 @@ async def test_a_ledger_that_cannot_answer_closes_the_door_for_owner_and_strange
         async def facts(self, owner: Any, resources: Any) -> Any:
             raise LedgerUnavailable("gone")
 
-    running = await start(Dead())
+    running = await start(Dead(now=time.time))
     answers_ = [await running.call("GetTask", {"id": "t-1"}, who=who) for who in ("alice", "bob")]
     assert [a.status for a in answers_] == [503, 503]
     assert answers_[0].shown == answers_[1].shown

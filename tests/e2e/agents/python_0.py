@@ -4,6 +4,7 @@ The first word of a message chooses what happens: hello, quick, input, art, long
 """
 
 import asyncio
+from contextlib import suppress
 
 from a2a.server.agent_execution import AgentExecutor
 from a2a.server.apps import A2AStarletteApplication
@@ -36,6 +37,9 @@ def text_part(text):
 
 
 class Executor(AgentExecutor):
+    def __init__(self):
+        self.working = {}  # task id → what tells it to stop, what tells that it has
+
     async def execute(self, context, queue):
         text = context.get_user_input()
         word, _, rest = text.partition(" ")
@@ -54,15 +58,10 @@ class Executor(AgentExecutor):
             for index in range(3):
                 chunk, last = [text_part(f"chunk {index}")], index == 2
                 await task.add_artifact(chunk, "art", "art", append=index > 0, last_chunk=last)
-        if word == "long":
-            try:
-                await self.work(task, round(float(rest) / TICK))
-            except asyncio.CancelledError:
-                if A2ARESTFastAPIApplication:
-                    raise
-                # 0.2 tells the canceller only: a stream of the task would never end.
-                await task.update_status(TaskState.canceled, final=True)
-                return
+        if word == "long" and not await self.work(task, round(float(rest) / TICK)):
+            await task.update_status(TaskState.canceled, final=True)
+            self.working.pop(context.task_id)[1].set()
+            return
         if word == "refs":
             referred = ",".join(context.message.reference_task_ids or [])
             await task.add_artifact([text_part(referred)], "refs", "refs")
@@ -70,12 +69,25 @@ class Executor(AgentExecutor):
         await task.complete()
 
     async def work(self, task, ticks):
+        """Tick until done; False if told to stop."""
+        stop, _ = self.working[task.task_id] = asyncio.Event(), asyncio.Event()
         for tick in range(ticks):
-            await asyncio.sleep(TICK)
+            with suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(stop.wait(), TICK)
+                return False
             said = task.new_agent_message([text_part(f"tick {tick}")])
             await task.update_status(TaskState.working, said)
+        del self.working[task.task_id]
+        return True
 
     async def cancel(self, context, queue):
+        # The SDK cancels the coroutine of a working task as soon as this returns, and then no
+        # stream of that task would ever end: let the work end itself first.
+        if context.task_id in self.working:
+            stop, stopped = self.working[context.task_id]
+            stop.set()
+            await stopped.wait()
+            return
         task = TaskUpdater(queue, context.task_id, context.context_id)
         await task.update_status(TaskState.canceled, final=True)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sidecar.bindings.replies import (
     TERMINAL,
@@ -560,15 +563,94 @@ def test_a_long_reply_that_failed_stays_so() -> None:
         reply.close()
 
 
-def test_a_string_of_a_long_reply_is_not_kept() -> None:
-    reply = LongReply(200, a_call())
-    reply.feed(b'{"x":"')
-    chunk = b"A" * 65536
-    # Held whole, and read again with every chunk, this would be 256 MiB and hours.
-    for _ in range(4096):
-        reply.feed(chunk)
-    reply.feed(b'","task":{"id":"t-1","status":{}}}')
-    assert reply.close() == Seen(Shape.TASK, "t-1")
+def test_a_long_string_takes_linear_time() -> None:
+    def seconds(chunks: int) -> float:
+        reply = LongReply(200, a_call())
+        began = time.process_time()
+        reply.feed(b'{"x":"')
+        for _ in range(chunks):
+            reply.feed(b"A" * 65536)
+        reply.feed(b'","task":{"id":"t-1","status":{}}}')
+        assert reply.close() == Seen(Shape.TASK, "t-1")
+        return time.process_time() - began
+
+    # Four times the bytes: about 4 if linear, 16 if the string is read again with every chunk.
+    assert seconds(256) < 9 * min(seconds(64) for _ in range(3))
+
+
+NAMES = st.sampled_from(
+    [
+        *(
+            "id",
+            "taskId",
+            "task_id",
+            "contextId",
+            "context_id",
+            "sessionId",
+            "kind",
+            "status",
+            "state",
+            "artifact",
+        ),
+        *(
+            "task",
+            "message",
+            "statusUpdate",
+            "artifact_update",
+            "parts",
+            "role",
+            "result",
+            "error",
+            "code",
+            "data",
+        ),
+        *(
+            "jsonrpc",
+            "name",
+            "configs",
+            "pushNotificationConfig",
+            "history",
+            "metadata",
+            "reason",
+            "domain",
+            "x",
+        ),
+    ]
+)
+LEAVES = st.sampled_from(["t-1", "t-2", "task", "message", NAME, "completed", "", -32001, 1, True, None])
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def or_unclear(read: Any) -> Seen | None:
+    try:
+        found = read()
+    except Unclear:
+        return None
+    assert isinstance(found, Seen)
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    value=VALUES,
+    wrap=st.booleans(),
+    http_status=st.sampled_from([200, 404, 500]),
+    operation=st.sampled_from(list(Operation)),
+    version=st.sampled_from(list(Version)),
+    binding=st.sampled_from([REST, JSONRPC]),
+)
+def test_nothing_but_unclear_is_raised_and_a_long_reply_reads_alike(
+    value: Any, wrap: bool, http_status: int, operation: Operation, version: Version, binding: Binding
+) -> None:
+    body = json.dumps(enveloped(value) if wrap else value).encode()
+    call = a_call(operation, version, binding)
+    seen = or_unclear(lambda: read_reply(body, http_status, call))
+    assert or_unclear(lambda: read_long(body, http_status, call)) == seen
+    or_unclear(lambda: read_event(body, call))
 
 
 # --- what real agents sent -------------------------------------------------------------------

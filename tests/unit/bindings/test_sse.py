@@ -162,10 +162,10 @@ def test_a_large_event_byte_by_byte_takes_linear_time() -> None:
     def seconds(size: int) -> float:
         parser = SseParser(2 * size)
         event = b"data: " + b"x" * size + b"\n\n"
-        began = time.perf_counter()
+        began = time.process_time()
         events = [given for at in range(len(event)) for given in parser.feed(event[at : at + 1])]
         assert [given.raw for given in events] == [event]
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     # Four times the bytes: about 4 if linear, 16 if quadratic.
-    assert seconds(1 << 20) < 9 * min(seconds(1 << 18) for _ in range(3))
+    assert seconds(1 << 19) < 9 * min(seconds(1 << 17) for _ in range(3))

@@ -104,7 +104,7 @@ def test_a_key_that_cannot_be_used_is_skipped_and_spoils_nothing(key: Any) -> No
 @pytest.mark.parametrize(
     "document",
     [None, [], "keys", 5, {}, {"keys": None}, {"keys": {}}, {"keys": []}, {"Keys": [entry()]}],
-    ids=lambda document: f"FC-046 {document!r:.40}",
+    ids=lambda document: f"FC-046 {document!r:.20}",
 )
 def test_what_is_no_set_is_an_error(document: object) -> None:
     with pytest.raises(ValueError):

@@ -47,6 +47,14 @@ def run(policy: Policies) -> None:
 
 
 @cli.command()
+def demo() -> None:
+    """The incident, before and after, on a real SDK agent. Nothing leaves this machine."""
+    from sidecar.demo import main as play
+
+    raise typer.Exit(play())
+
+
+@cli.command()
 def schema() -> None:
     """Print the JSON Schema of a policy file."""
     import orjson

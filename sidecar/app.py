@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import BinaryIO
@@ -49,6 +49,7 @@ class App:
         self.traffic = ("", 0)
         self.admin = ("", 0)
         self.stopping = False
+        self._deadline = 0.0
 
     async def start(self) -> None:
         """Build every part, then open the ports. Raises CannotStart."""
@@ -61,7 +62,12 @@ class App:
     async def stop(self) -> None:
         """Stop accepting, finish what is under way up to `drain_timeout`, flush, let go."""
         self.stopping = True
+        self._deadline = asyncio.get_running_loop().time() + self._config.limits.drain_timeout
         await self._stack.aclose()
+
+    async def _until_deadline(self, finish: Callable[[float], Awaitable[None]]) -> None:
+        """One deadline for all that drains; a last second for what the traffic port left over."""
+        await finish(max(1.0, self._deadline - asyncio.get_running_loop().time()))
 
     async def _start(self) -> None:
         config, limits = self._config, self._config.limits
@@ -80,8 +86,8 @@ class App:
         )
         background = Background()
         settling = Settling(limits.settling, limits.settle_timeout)
-        self._stack.push_async_callback(background.finish, 5.0)
-        self._stack.push_async_callback(settling.finish, limits.drain_timeout)
+        self._stack.push_async_callback(self._until_deadline, background.finish)
+        self._stack.push_async_callback(self._until_deadline, settling.finish)
         deps = Deps(agents, identity, ledger, audit, Metrics(), settling, background, limits)
         admin = Admin(deps)
 
@@ -121,12 +127,14 @@ class App:
 
 async def serve(config: Config) -> None:
     """Run until SIGTERM or SIGINT. Raises CannotStart."""
-    app = App(config)
-    await app.start()
+    # A busy loop would keep the ledger's writer thread from the interpreter for hundreds of milliseconds.
+    sys.setswitchinterval(1e-4)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    app = App(config)
+    await app.start()
     log.info("listening", traffic=_shown(app.traffic), admin=_shown(app.admin), policy=config.hash)
     if config.identity.anonymous != "refuse":
         log.warning(

@@ -142,7 +142,7 @@ class Principal:
 
     owner: Owner
     scopes: frozenset[str] | None
-    presented_by: str = ""  # azp, client_id or the innermost actor: the hop that used the token
+    presented_by: str = ""  # azp, client_id or the current actor: the hop that used the token
     actors: tuple[str, ...] = ()  # RFC 8693 `act` chain, the current actor first
     expires_at: float | None = None
     pseudonym: str = ""  # what audit records call the subject

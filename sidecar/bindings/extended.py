@@ -26,7 +26,7 @@ def request_for(call: Call) -> OwnRequest | None:
         path = path.removesuffix("/v1")
     # In JSON-RPC the tenant is a parameter, in HTTP+JSON the path already has it.
     tenant = call.tenant or "" if call.dialect.binding is Binding.JSONRPC else ""
-    return extended_card_request(call.dialect, path or "/", tenant=tenant)
+    return extended_card_request(call.dialect, path, tenant=tenant)
 
 
 def card_in(body: bytes, dialect: Dialect) -> bytes | None:

@@ -68,6 +68,7 @@ class Policy:
     tenants: frozenset[str]
     tenant_of: Mapping[Dialect, str]
     own_context_ids: bool
+    callers_pick_task_ids: bool  # the agent speaks 0.1: any task id may be named anew
     shared_context_ids: frozenset[str]
     other: OtherPaths
 
@@ -91,6 +92,9 @@ def compile_policy(agent: config.Agent, whole: config.Config, cards: Sequence[Ca
         implies={scope: frozenset(more) for scope, more in scopes.implies.items()},
         tenants=frozenset(agent.tenants) | {i.tenant for i in declared if i.tenant},
         tenant_of={i.dialect: i.tenant for i in reversed(declared) if i.dialect},
+        callers_pick_task_ids=any(
+            str(dialect).endswith("/0.1") for dialect in (agent.dialects or [i.dialect for i in declared])
+        ),
         own_context_ids=ownership.client_context_ids == "own",
         shared_context_ids=frozenset(ownership.shared_context_ids),
         other=_other_paths(agent, agent.other_paths or whole.other_paths),

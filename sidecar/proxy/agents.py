@@ -31,6 +31,9 @@ KNOWN_DIALECTS = frozenset(
 _UNSEEN = frozenset(d for d in KNOWN_DIALECTS if d.version is not Version.V0_1)
 
 
+_CARD_NAMES = frozenset({"agent-card.json", "agent.json"})
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What policy and card say now: computed when either changes."""
@@ -52,7 +55,7 @@ class GuardedAgent:
         self.upstream = Upstream(agent.upstream, whole.limits)
         self._config = agent
         self._whole = whole
-        self._fronting = Fronting(agent.upstream, agent.public_url, _dialects(agent), agent.card.signatures)
+        self._fronting = Fronting(agent.upstream, agent.public_url, _shown(agent), agent.card.signatures)
         self.cards = Cards(
             self.upstream,
             self._fronting,
@@ -141,6 +144,9 @@ class Agents:
 def public_card(head: Head, target: Target, view: View) -> Reply | None:
     """The reply to a request for the public card, None for any other request. Raises Refused while there is none to serve."""
     if target.path not in WELL_KNOWN or head.method not in ("GET", "HEAD"):
+        names = {segment.casefold() for segment in target.segments[-2:]}
+        if names & _CARD_NAMES:  # an agent may serve its card there, with addresses nobody rewrote
+            raise Refused(Reason.UNKNOWN_PATH)
         return None
     if view.cards is None:
         raise Refused(Reason.CARD_UNAVAILABLE)
@@ -161,3 +167,11 @@ def _dialects(agent: config.Agent) -> frozenset[Dialect] | None:
         return None
     by_name = {str(dialect): dialect for dialect in KNOWN_DIALECTS}
     return frozenset(by_name[name] for name in agent.dialects)
+
+
+def _shown(agent: config.Agent) -> frozenset[Dialect] | None:
+    """Which interfaces stay on the card. Agents that speak 0.1 say 0.2 or 0.3 there, if anything."""
+    listed = _dialects(agent)
+    if listed is None or Dialect(Binding.JSONRPC, Version.V0_1) not in listed:
+        return listed
+    return listed | {Dialect(Binding.JSONRPC, Version.V0_2), Dialect(Binding.JSONRPC, Version.V0_3)}

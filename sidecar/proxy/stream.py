@@ -81,6 +81,8 @@ class WatchedStream:
         while self._pending:
             event = self._pending[0]  # taken off once admitted: whoever goes on after a cancellation finds it
             if event.data is not None:
+                if released and not self._watcher.settled:
+                    return released  # comments do not wait until an owner is recorded
                 try:
                     await self._admit(event.data)
                 except Refused as refused:

@@ -102,7 +102,13 @@ class Watcher:
         if task in new and task is not None:
             skill = self._judge_new_task(task, context)
         fact = Fact(self.permit.tenant, seen.context_id, seen.state, seen.status_at, skill or None, held)
-        entries = [Entry(r, fact if r.kind is Kind.TASK else Fact(tenant=self.permit.tenant)) for r in new]
+        picked = self._policy.callers_pick_task_ids
+        entries = [
+            Entry(r, fact, chosen=picked)
+            if r.kind is Kind.TASK
+            else Entry(r, Fact(tenant=self.permit.tenant))
+            for r in new
+        ]
         try:
             foreign = await self._deps.ledger.record(self.who.owner, entries)
         except LedgerUnavailable as problem:

@@ -27,6 +27,8 @@ from sidecar.policy_file.document import (
     Scopes,
     Skill,
 )
+from sidecar.policy_file.effective import effective, to_yaml
+from sidecar.policy_file.strict_document import Document, read_document
 from sidecar.policy_file.values import Bytes, JsonRpcVersion, Mode, Seconds
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "Card",
     "Claims",
     "Config",
+    "Document",
     "Identity",
     "Issuer",
     "JsonRpcVersion",
@@ -52,6 +55,9 @@ __all__ = [
     "Seconds",
     "Skill",
     "document_fields",
+    "effective",
     "json_schema",
     "load",
+    "read_document",
+    "to_yaml",
 ]

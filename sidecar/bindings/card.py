@@ -228,7 +228,13 @@ def _schemes(raw: _Object) -> dict[str, Scheme]:
 
 
 def _scheme(scheme: _Object) -> Scheme:
-    """1.0's member first; hybrid cards carry 0.3's `type` beside it. Two kinds at once are no kind."""
+    """1.0's member first; hybrid cards carry 0.3's `type` beside it. Two kinds at once are no kind.
+
+    @a2a-js/sdk 1.x writes its own inside on the wire: `{"scheme": {"$case": "oauth2SecurityScheme", "value": …}}`.
+    """
+    chosen = scheme.get("scheme")
+    if isinstance(chosen, dict) and isinstance(case := chosen.get("$case"), str):
+        scheme = {case: chosen.get("value")}
     present = [name for name in _ONEOF if _key(scheme, name) is not None]
     if len(present) > 1:
         return Scheme.UNKNOWN

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 from multidict import CIMultiDict
 
-from sidecar.bindings.wire_errors import NOT_FOUND, NOT_FOUND_REASONS, ON_THE_WIRE, WireError
+from sidecar.bindings.wire_errors import NOT_FOUND_REASONS, ON_THE_WIRE, WireError
 from sidecar.model import Binding, Dialect, Divergence, Form, Reason, Refusal, Reply, RpcId, Version
 
 __all__ = ["NOT_FOUND_REASONS", "ON_THE_WIRE", "WireError", "encode_refusal", "stream_failure"]
@@ -124,10 +124,8 @@ def _rest_1(refusal: Refusal, _: RpcId, decision_id: str) -> bytes:
 
 
 def _rest_0(refusal: Refusal, _: RpcId, __: str) -> bytes:
-    """0.3 fixes no form: not found as a2a-sdk 0.3 writes it, the rest as a2a-js 0.3, which keeps the text."""
+    """0.3 fixes no form. This is a2a-js 0.3's: its clients type an error by `code`, a2a-sdk's look at the status only."""
     row = ON_THE_WIRE[refusal.reason]
-    if row is NOT_FOUND:
-        return orjson.dumps({"message": row.message})
     return orjson.dumps({"code": _code_0x(row), "message": _message(refusal)})
 
 

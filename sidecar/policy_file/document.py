@@ -51,7 +51,7 @@ class Claims(Model):
     tenant: Text | None = None
     """The claim that names the caller's tenant; a token without it is then refused. Default: no tenants."""
     scopes: tuple[Text, ...] = ("scope", "scp")
-    """Claims that hold scopes, as a string or a list; all of them count."""
+    """Claims that may hold scopes, as a string or a list; the first of these a token has counts, alone."""
 
 
 class Issuer(Model):

@@ -55,17 +55,16 @@ class GuardedAgent:
         self.upstream = Upstream(agent.upstream, whole.limits)
         self._config = agent
         self._whole = whole
-        self._fronting = Fronting(agent.upstream, agent.public_url, _shown(agent), agent.card.signatures)
         self.cards = Cards(
             self.upstream,
-            self._fronting,
+            fronting_of(agent),
             refresh=agent.card.refresh,
             max_stale=agent.card.max_stale,
             now=now,
             changed=self._compile,
         )
         self._extended: LRUCache[int, tuple[Card, Needs]] = LRUCache(1000)
-        self._unseen = self._view(None)
+        self._unseen = build_view(agent, whole, None)
         self._seen = self._unseen
 
     async def view(self) -> View:
@@ -90,25 +89,33 @@ class GuardedAgent:
 
     def _compile(self, cards: CardSet) -> None:
         self._extended.clear()
-        self._seen = self._view(cards)
+        self._seen = build_view(self._config, self._whole, cards)
 
-    def _view(self, cards: CardSet | None) -> View:
-        read = cards.cards if cards else ()
-        policy = compile_policy(self._config, self._whole, read)
-        listed = _dialects(self._config)
-        shown = frozenset(i.dialect for card in read for i in card.interfaces if i.dialect)
-        bases = {base for card in read for base in rest_bases(card, self._fronting)} | {()}
-        surface = Surface(
-            dialects=listed if listed is not None else (shown or _UNSEEN),
-            rest_bases=tuple(sorted(bases, key=len, reverse=True)),
-            tenants=policy.tenants,
-            skill_from=policy.rules.skill_from,
-            methods=frozenset((self._config.other_paths or self._whole.other_paths).methods),
-            depth=self._whole.limits.depth,
-        )
-        modern = bool(shown) and all(d.version is Version.V1_0 for d in shown)
-        drains = self._config.abandoned_streams
-        return View(policy, surface, cards, drains == "drain" if drains else not modern)
+
+def build_view(agent: config.Agent, whole: config.Config, cards: CardSet | None) -> View:
+    """What `agent` of the policy `whole` is under `cards`; None while no usable card is known."""
+    fronting = fronting_of(agent)
+    read = cards.cards if cards else ()
+    policy = compile_policy(agent, whole, read)
+    listed = _dialects(agent)
+    shown = frozenset(i.dialect for card in read for i in card.interfaces if i.dialect)
+    bases = {base for card in read for base in rest_bases(card, fronting)} | {()}
+    surface = Surface(
+        dialects=listed if listed is not None else (shown or _UNSEEN),
+        rest_bases=tuple(sorted(bases, key=len, reverse=True)),
+        tenants=policy.tenants,
+        skill_from=policy.rules.skill_from,
+        methods=frozenset((agent.other_paths or whole.other_paths).methods),
+        depth=whole.limits.depth,
+    )
+    modern = bool(shown) and all(d.version is Version.V1_0 for d in shown)
+    drains = agent.abandoned_streams
+    return View(policy, surface, cards, drains == "drain" if drains else not modern)
+
+
+def fronting_of(agent: config.Agent) -> Fronting:
+    """How the card of `agent` is rewritten."""
+    return Fronting(agent.upstream, agent.public_url, _shown(agent), agent.card.signatures)
 
 
 class Agents:

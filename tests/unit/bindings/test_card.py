@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -659,3 +660,18 @@ def test_rest_bases_refuse_what_is_no_address() -> None:
     card = Card((Interface("http://[", REST_10),), {}, (), {})
     with pytest.raises(CardUnreadable, match="no URL"):
         rest_bases(card, FRONTING)
+
+
+def test_the_schemes_of_a_js_sdk_1_card_are_read_in_the_form_it_writes() -> None:
+    """@a2a-js/sdk 1.3 serves `{"scheme": {"$case": …, "value": …}}` under A2A-Version 1.0."""
+    flows = {"flows": {"flow": {"$case": "clientCredentials", "value": {"tokenUrl": "", "scopes": {}}}}}
+    card = {
+        "name": "js",
+        "supportedInterfaces": [{"url": "http://a/", "protocolBinding": "JSONRPC", "protocolVersion": "1.0"}],
+        "securitySchemes": {"oauth": {"scheme": {"$case": "oauth2SecurityScheme", "value": flows}}},
+        "securityRequirements": [{"schemes": {"oauth": {"list": ["w", "r"]}}}],
+        "skills": [],
+    }
+    read = read_card(orjson.dumps(card))
+    assert read.schemes == {"oauth": Scheme.OAUTH2}
+    assert read.requirements == ({"oauth": frozenset({"w", "r"})},)

@@ -107,7 +107,7 @@ NOT_FOUND = {
     "R10": compact(
         {"error": {"code": 404, "status": "NOT_FOUND", "message": "Task not found", "details": [ABSENT]}}
     ),
-    "R03": b'{"message":"Task not found"}',
+    "R03": b'{"code":-32001,"message":"Task not found"}',
     "plain": b'{"error":{"code":404,"status":"NOT_FOUND","message":"Task not found"}}',
 }
 MEDIA_TYPES = {"J03 stream": "text/event-stream", "R10": "application/a2a+json"}
@@ -447,7 +447,7 @@ def test_a_shared_context_names_the_setting() -> None:
 @pytest.mark.parametrize("form", list(FORMS.values()), ids=list(FORMS))
 @pytest.mark.parametrize(
     "reason",
-    [*NOT_FOUND_REASONS, Reason.COLLISION, Reason.FOREIGN_REPLY, Reason.INTERNAL],
+    [*sorted(NOT_FOUND_REASONS, key=str), Reason.COLLISION, Reason.FOREIGN_REPLY, Reason.INTERNAL],
     ids=lambda r: r.value,
 )
 def test_details_of_others_are_never_shown(reason: Reason, form: Form) -> None:

@@ -22,7 +22,7 @@ demo: $(READY) ## the incident, before and after, on a real SDK agent
 	$(VENV)/bin/a2a-sidecar demo
 
 test: $(READY) ## every test; `make test k=stream` narrows
-	$(PY) -m pytest -n 2 --dist loadgroup $(if $(k),-k '$(k)') $(args)
+	$(PY) -m pytest -n 2 --dist worksteal $(if $(k),-k '$(k)') $(args)
 
 check: $(READY) ## format, lint, types, import directions, policies, manifests
 	$(VENV)/bin/ruff format --check .

@@ -65,13 +65,9 @@ def start_sidecar(scene: Scene, core: int, stack: ExitStack) -> Running:
         "version": 1,
         "listen": f"127.0.0.1:{port}",
         "admin": f"127.0.0.1:{admin}",
-        "agents": [
-            {"name": "bench", "upstream": scene.issuer, "public_url": f"http://127.0.0.1:{port}"}
-        ],
+        "agents": [{"name": "bench", "upstream": scene.issuer, "public_url": f"http://127.0.0.1:{port}"}],
         "identity": {
-            "issuers": [
-                {"issuer": scene.issuer, "audiences": [AUDIENCE], "jwks_uri": f"{scene.issuer}/keys"}
-            ]
+            "issuers": [{"issuer": scene.issuer, "audiences": [AUDIENCE], "jwks_uri": f"{scene.issuer}/keys"}]
         },
         "scopes": {"lifecycle": {"get": ["a2a.tasks:read"], "send": ["a2a.tasks:write"]}},
         "ledger": {"url": f"sqlite:///{scene.folder / 'ledger.db'}"},

@@ -1,0 +1,253 @@
+"""Every operation in every dialect: one answer to strangers, no change for the owner.
+
+What a cell is: one row of the protocol's tables, one place in it that can name a task, one spelling.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from sidecar.model import SENDS, Operation, Version
+from tests.matrix.agent import answering, not_found, replying
+from tests.matrix.conftest import At
+from tests.matrix.forms import require_error, require_not_found, require_unauthenticated, told
+from tests.matrix.requests import CARDS, LISTS, ROWS, Names, Request, Row
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+RPC_IDS = (1, "x", None, 2**70)
+V0_1 = Version.V0_1
+
+PLACES: dict[str, Callable[[str], Names]] = {
+    "continues": lambda task: Names(task),
+    "refers to": lambda task: Names(references=(task,)),
+    "continues, with a webhook for it": lambda task: Names(task, inline=task),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A row, and where it names the task; `place` is empty where the row itself does."""
+
+    row: Row
+    place: str = ""
+    snake: bool = False
+
+    def request(self, task: str, rpc_id: Any = 1) -> Request:
+        if not self.place:
+            return self.row.on_a_task(task, rpc_id, snake=self.snake)
+        names = PLACES[self.place](task)
+        if self.row.dialect.version is V0_1 and names.task is None:
+            names = Names(a_random_id(), names.references)  # the caller picks the id of the new task
+        return self.row.sending(names, rpc_id, snake=self.snake)
+
+    @property
+    def id(self) -> str:
+        return " ".join([str(self.row.dialect), self.row.name, self.place, "(snake)" * self.snake]).strip()
+
+
+def a_random_id() -> str:
+    return f"t-{uuid.uuid4()}"
+
+
+def every_cell() -> Iterator[Asked]:
+    for row in ROWS:
+        if row.key in LISTS | CARDS:
+            continue
+        for place in PLACES if row.operation in SENDS else ("",):
+            if row.dialect.version is V0_1 and "webhook" in place:
+                continue  # a push config of 0.1 names no task
+            yield Asked(row, place)
+            if Asked(row, place).request("t") != Asked(row, place, snake=True).request("t"):
+                yield Asked(row, place, snake=True)
+
+
+def cases(asked: Iterator[Asked]) -> list[Any]:
+    return [pytest.param(one, id=one.id) for one in asked]
+
+
+def picks(asked: Asked) -> bool:
+    """Whether an id nobody knows would create: the one cell where absent and foreign must differ."""
+    return asked.row.dialect.version is V0_1 and asked.place == "continues"
+
+
+def test_all_six_dialects_are_there() -> None:
+    assert {str(asked.row.dialect) for asked in every_cell()} == {
+        *("JSONRPC/0.1", "JSONRPC/0.2", "JSONRPC/0.3", "JSONRPC/1.0", "HTTP+JSON/0.3", "HTTP+JSON/1.0")
+    }
+    assert len([*every_cell()]) > 100
+
+
+# --- the stranger ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", cases(a for a in every_cell() if not picks(a)))
+async def test_another_callers_task_answers_as_one_that_never_was(at: At, asked: Asked) -> None:
+    cell = await at(asked.row)
+    task = await cell.a_task_of("alice")
+    untouched = cell.untouched()
+    for rpc_id in RPC_IDS if asked.row.jsonrpc else (1,):
+        foreign = await cell.ask(asked.request(task, rpc_id), "bob")
+        absent = await cell.ask(asked.request(a_random_id(), rpc_id), "bob")
+        assert foreign.shown == absent.shown
+        require_not_found(asked.row, foreign, rpc_id)
+        assert task.encode() not in foreign.body
+    assert untouched(), "the agent was asked"
+
+
+@pytest.mark.parametrize("asked", cases(a for a in every_cell() if picks(a)))
+async def test_0_1_an_id_that_is_taken_is_not_found_and_goes_no_further(at: At, asked: Asked) -> None:
+    cell = await at(asked.row)
+    task = await cell.a_task_of("alice")
+    untouched = cell.untouched()
+    for rpc_id in RPC_IDS:
+        require_not_found(asked.row, await cell.ask(asked.request(task, rpc_id), "bob"), rpc_id)
+    assert untouched(), "the agent was asked"
+
+
+@pytest.mark.parametrize(
+    "asked", cases(a for a in every_cell() if "webhook" in a.place)
+)
+async def test_a_webhook_is_not_slipped_onto_another_task_than_the_one_named(at: At, asked: Asked) -> None:
+    """An inline push config that names a task the message does not is refused, whosever the task is."""
+    cell = await at(asked.row)
+    task, own, other = [await cell.a_task_of(who) for who in ("alice", "bob", "bob")]
+    untouched = cell.untouched()
+    for message in (None, own):
+        foreign, absent, mine = [
+            await cell.ask(asked.row.sending(Names(message, inline=named), snake=asked.snake), "bob")
+            for named in (task, a_random_id(), other)
+        ]
+        assert foreign.shown == absent.shown == mine.shown
+        require_error(asked.row, foreign, jsonrpc=-32602, http=400)
+    assert untouched(), "the agent was asked"
+
+
+# --- the owner -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", cases(every_cell()))
+async def test_the_owners_call_and_its_answer_pass_unchanged(at: At, asked: Asked) -> None:
+    cell = await at(asked.row)
+    task = await cell.a_task_of("alice")
+    request = asked.request(task)
+    # What only refers to a task makes a new one; in 0.1 under the id the caller picked.
+    shown = task if asked.place != "refers to" else a_random_id()
+    if asked.row.dialect.version is V0_1 and asked.place == "refers to":
+        picked = Names(shown, (task,))
+        request = asked.row.sending(picked, snake=asked.snake)
+    cell.agent.script, said = replying(asked.row, shown, context=f"c-{task}")
+    answer = await cell.ask(request, "alice")
+    got = cell.agent.received[-1]
+    assert (got.method, got.target, got.body) == (request.method, request.target, request.body or b"")
+    for name in ("A2A-Version", "Content-Type"):
+        assert got.values(name) == [v for k, v in request.headers.items() if k == name]
+    assert answer.status in (200, 204)
+    assert answer.body == said
+    assert answer.header("X-From") == "the agent"
+
+
+# --- nobody ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("asked", cases(every_cell()))
+async def test_without_a_credential_nothing_is_told_but_that(at: At, asked: Asked) -> None:
+    cell = await at(asked.row)
+    task = await cell.a_task_of("alice")
+    untouched = cell.untouched()
+    for rpc_id in RPC_IDS if asked.row.jsonrpc else (1,):
+        answer = await cell.ask(asked.request(task, rpc_id), None)
+        require_unauthenticated(asked.row, answer, rpc_id)
+        assert answer.shown == (await cell.ask(asked.request(a_random_id(), rpc_id), None)).shown
+    assert untouched(), "the agent was asked"
+
+
+# --- the agent's own not-found ---------------------------------------------------------------------
+
+MASKED = SENDS | {Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE_TO_TASK}
+
+
+def that_may_be_purged() -> Iterator[Asked]:
+    return (
+        a
+        for a in every_cell()
+        if a.row.operation in MASKED and a.place in ("", "continues") and not a.snake
+    )
+
+
+@pytest.mark.parametrize("asked", cases(that_may_be_purged()))
+async def test_what_the_agent_itself_has_forgotten_answers_in_our_form(at: At, asked: Asked) -> None:
+    cell = await at(asked.row)
+    task = await cell.a_task_of("alice")
+    cell.agent.script = not_found(asked.row, task)
+    purged = await cell.ask(asked.request(task), "alice")
+    assert task.encode() in cell.agent.received[-1].target.encode() + cell.agent.received[-1].body
+    require_not_found(asked.row, purged)
+    if not picks(asked):
+        assert purged.shown == (await cell.ask(asked.request(a_random_id()), "alice")).shown
+    assert task.encode() not in purged.body
+
+
+@pytest.mark.parametrize("asked", cases(a for a in that_may_be_purged() if a.row.streams))
+async def test_a_stream_that_begins_with_not_found_says_so_in_our_words(at: At, asked: Asked) -> None:
+    """Agents in Go and Java answer every stream call with a stream. Its head has left by then, the text has not."""
+    cell = await at(asked.row)
+    task = await cell.a_task_of("alice")
+    cell.agent.script = not_found(asked.row, task, as_event=True)
+    purged = await cell.ask(asked.request(task), "alice")
+    assert purged.status == 200
+    assert purged.header("Content-Type") == "text/event-stream"
+    assert task.encode() not in purged.body
+    assert b"Task not found" in purged.body
+    assert purged.body.endswith(b"\n\n")
+
+
+@pytest.mark.parametrize("row", [pytest.param(r, id=r.name) for r in ROWS if r.operation.startswith("push")])
+async def test_the_agents_word_on_webhooks_passes_unchanged(at: At, row: Row) -> None:
+    """A push config may be missing where its task is not: only the agent knows which."""
+    cell = await at(row)
+    task = await cell.a_task_of("alice")
+    cell.agent.script = not_found(row, task)
+    answer = await cell.ask(row.on_a_task(task), "alice")
+    assert f"Task {task} was not found in the task store".encode() in answer.body
+
+
+# --- lists and cards -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("row", [pytest.param(r, id=f"{r.dialect} {r.name}") for r in ROWS if r.key in LISTS])
+async def test_lists_are_not_offered_and_never_passed(at: At, row: Row) -> None:
+    cell = await at(row)
+    await cell.a_task_of("alice")
+    untouched = cell.untouched()
+    for rpc_id in RPC_IDS if row.jsonrpc else (1,):
+        answer = await cell.ask(row.plain(rpc_id), "alice")
+        old = row.dialect.version is not Version.V1_0
+        require_error(row, answer, jsonrpc=-32004, http=501 if old else 400, rpc_id=rpc_id)
+        assert answer.shown == (await cell.ask(row.plain(rpc_id), "bob")).shown
+        require_unauthenticated(row, await cell.ask(row.plain(rpc_id), None), rpc_id)
+    assert untouched(), "the agent was asked"
+
+
+@pytest.mark.parametrize("row", [pytest.param(r, id=f"{r.dialect} {r.name}") for r in ROWS if r.key in CARDS])
+async def test_the_extended_card_is_the_callers_own_and_leads_to_us(at: At, row: Row) -> None:
+    cell = await at(row)
+    untouched = cell.untouched()
+    require_unauthenticated(row, await cell.ask(row.plain(), None))
+    assert untouched(), "the agent was asked"
+    card = cell.agent.card | {"description": "extended"}
+    said = {"jsonrpc": "2.0", "id": 1, "result": card} if row.jsonrpc else card
+    cell.agent.script = answering(said)
+    request = row.plain()
+    answer = await cell.ask(request, "alice")
+    got = cell.agent.received[-1]
+    assert (got.method, got.target, got.body) == (request.method, request.target, request.body or b"")
+    body = told(row, answer)
+    shown = body["result"] if row.jsonrpc else body
+    assert shown["description"] == "extended"
+    assert {i["url"] for i in shown["supportedInterfaces"]} == {"https://agents.test/review"}

@@ -55,6 +55,41 @@ def demo() -> None:
 
 
 @cli.command()
+def check(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE_OR_FOLDER...",
+            help="Policies, case files, or folders: of one every *.yaml is a policy, every cases/*.yaml below it is run.",
+        ),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+    expand: Annotated[
+        bool,
+        typer.Option("--effective", help="Print each policy written out in full; findings go to stderr."),
+    ] = False,
+) -> None:
+    """Check policies and run their cases, without a network. Exit code 1: a case failed; 2: a file is wrong."""
+    import orjson
+
+    from sidecar import cases
+    from sidecar.cases import report as told
+
+    report = cases.check(paths)
+    if as_json:
+        document = told.document(report, expand=expand)
+        sys.stdout.buffer.write(
+            orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+        )
+    else:
+        for document_text in told.expansions(report) if expand else ():
+            print(document_text, end="")
+        for line in told.lines(report):
+            print(line, file=sys.stderr if expand else sys.stdout)
+    raise typer.Exit(report.exit_code)
+
+
+@cli.command()
 def schema() -> None:
     """Print the JSON Schema of a policy file."""
     import orjson

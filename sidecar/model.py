@@ -316,7 +316,10 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """What `CapabilityScopeDivergence` tells: the skill, what it needs, what the token holds."""
+    """What `CapabilityScopeDivergence` tells: the skill, what it needs, what the token holds.
+
+    `after_creation`: the agent made a task although the call continued one; it was asked to cancel it.
+    """
 
     skill: str
     chosen_by: str
@@ -324,6 +327,7 @@ class Divergence:
     held: frozenset[str]
     missing: frozenset[str]
     presented_by: str = ""
+    after_creation: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,11 @@ _ROOT: Final = ((), ("",))
 _NONE: Final = Body.NONE
 
 
+def form_of(head: Head, target: Target, surface: Surface) -> Form:
+    """The form of an answer to a request whose body could not be had."""
+    return _guess(head, place_of(target.segments, surface), surface)
+
+
 def decode(head: Head, target: Target, body: bytes | None, surface: Surface) -> Decoded:
     """Recognise one request by its content.
 

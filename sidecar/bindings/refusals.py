@@ -182,6 +182,8 @@ def _metadata(divergence: Divergence | None, decision_id: str) -> dict[str, str]
 def _message(refusal: Refusal) -> str:
     row = ON_THE_WIRE[refusal.reason]
     parts = [row.message]
+    if refusal.divergence and refusal.divergence.after_creation:
+        parts = ["CapabilityScopeDivergence: the agent made a new task and was asked to cancel it"]
     if row.ours and refusal.divergence:
         parts.append(_told(refusal.divergence, refusal.reason))
     if row.detail and refusal.detail:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sidecar.cases.document import CaseFile
-from sidecar.cases.judge import Result, judge, stand_in
+from sidecar.cases.document import Case, CaseFile
+from sidecar.cases.judge import Result, Standing, identity_of, judge, stand_in
 from sidecar.config import Config, PolicyError, Problem, load, read_document
 
 CASES: Final = "cases"  # what lies in a folder of this name is a case file
@@ -50,20 +50,25 @@ class Report:
     problems: tuple[Problem, ...] = ()
     policies: tuple[CheckedPolicy, ...] = ()
     cases: tuple[CheckedCases, ...] = ()
-    wrong_files: int = field(init=False)
-    failed: int = field(init=False)
-    run: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        results = [result for checked in self.cases for result in checked.results]
-        files = [*self.policies, *self.cases]
-        object.__setattr__(self, "wrong_files", sum(bool(f.problems) for f in files) + len(self.problems))
-        object.__setattr__(self, "failed", sum(not result.good for result in results))
-        object.__setattr__(self, "run", len(results))
+    @property
+    def results(self) -> tuple[Result, ...]:
+        return tuple(result for checked in self.cases for result in checked.results)
+
+    @property
+    def wrong(self) -> int:
+        """How many files or paths have problems."""
+        found = [checked.problems for checked in self.policies] + [checked.problems for checked in self.cases]
+        return len(self.problems) + sum(map(bool, found))
+
+    @property
+    def failed(self) -> int:
+        """How many cases were decided otherwise than expected."""
+        return sum(not result.good for result in self.results)
 
     @property
     def exit_code(self) -> int:
-        if self.wrong_files:
+        if self.wrong:
             return WRONG_FILE
         return CASE_FAILED if self.failed else GOOD
 
@@ -85,7 +90,7 @@ def check(paths: Sequence[Path]) -> Report:
         if not _holds_cases(file):
             _policy(file, policies)
     case_files = [file for file in dict.fromkeys(files) if _holds_cases(file)]
-    checked = tuple(asyncio.run(_run(case_files, policies)))
+    checked = tuple(_run(file, policies) for file in case_files)
     return Report(tuple(problems), tuple(policies.values()), checked)
 
 
@@ -101,26 +106,25 @@ def _holds_cases(file: str) -> bool:
 
 
 def _nothing_at(path: Path) -> Problem:
-    message = (
-        "the folder holds no `*.yaml` file" if path.is_dir() else "there is no such file or folder"
-    )
+    message = "the folder holds no `*.yaml` file" if path.is_dir() else "there is no such file or folder"
     return Problem(str(path), 1, "", message)
 
 
 def _policy(file: str, known: dict[str, CheckedPolicy]) -> CheckedPolicy:
     if file not in known:
         try:
-            known[file] = CheckedPolicy(file, load([Path(file)]))
+            config = load([Path(file)])
+            identity_of(config)  # the start would stop at what it refuses
+            known[file] = CheckedPolicy(file, config)
         except PolicyError as error:
             known[file] = CheckedPolicy(file, None, error.problems)
+        except ValueError as error:
+            told = tuple(Problem(file, 1, "identity", line) for line in str(error).splitlines())
+            known[file] = CheckedPolicy(file, None, told)
     return known[file]
 
 
-async def _run(files: Sequence[str], policies: dict[str, CheckedPolicy]) -> list[CheckedCases]:
-    return [await _run_one(file, policies) for file in files]
-
-
-async def _run_one(file: str, policies: dict[str, CheckedPolicy]) -> CheckedCases:
+def _run(file: str, policies: dict[str, CheckedPolicy]) -> CheckedCases:
     document = read_document(Path(file), CaseFile)
     if document.content is None:
         return CheckedCases(file, "", document.problems)
@@ -137,7 +141,9 @@ async def _run_one(file: str, policies: dict[str, CheckedPolicy]) -> CheckedCase
     standing, problems = stand_in(policy.config, document)
     if standing is None:
         return CheckedCases(file, named, problems)
-    results = [
-        await judge(case, standing, document.line("cases", index)) for index, case in enumerate(content.cases)
-    ]
-    return CheckedCases(file, named, (), tuple(results))
+    lines = (document.line("cases", index) for index in range(len(content.cases)))
+    return CheckedCases(file, named, (), asyncio.run(_judged(content.cases, standing, lines)))
+
+
+async def _judged(cases: Sequence[Case], standing: Standing, lines: Iterable[int]) -> tuple[Result, ...]:
+    return tuple([await judge(case, standing, line) for case, line in zip(cases, lines, strict=True)])

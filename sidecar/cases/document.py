@@ -61,7 +61,9 @@ def _scope(value: str) -> str:
 
 def _body(value: object) -> object:
     if value is not None and not isinstance(value, str | dict | tuple):
-        raise ValueError("must be a mapping or a list, which are sent as JSON, or text, which is sent as it is")
+        raise ValueError(
+            "must be a mapping or a list, which are sent as JSON, or text, which is sent as it is"
+        )
     return value
 
 
@@ -128,7 +130,9 @@ class Expectation(Model):
     @model_validator(mode="after")
     def _fits(self) -> Expectation:
         if self.decision == PERMIT and self.reason is not None:
-            raise ValueError("a permit has no `reason`; write `observed` for what `mode: observe` would refuse")
+            raise ValueError(
+                "a permit has no `reason`; write `observed` for what `mode: observe` would refuse"
+            )
         if self.decision == REFUSE and self.observed is not None:
             raise ValueError("a refusal has no `observed`; write `reason`")
         return self
@@ -144,7 +148,8 @@ class Case(Model):
     owns: tuple[Owned, ...] = ()
     request: Request
     expect: Annotated[
-        Annotated[str, _one_of(PERMIT, CARD, *_REASONS), Tag("word")] | Annotated[Expectation, Tag("mapping")],
+        Annotated[str, _one_of(PERMIT, CARD, *_REASONS), Tag("word")]
+        | Annotated[Expectation, Tag("mapping")],
         Discriminator(_kind),
     ]
 

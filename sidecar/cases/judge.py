@@ -36,9 +36,9 @@ from sidecar.model import (
     Refused,
     Resource,
 )
-from sidecar.policy.decide import Known, decide, look_ups
+from sidecar.policy.decide import Known, decide, look_ups, may_pass
 from sidecar.proxy.agents import Agents, GuardedAgent, View, build_view, fronting_of, public_card
-from sidecar.proxy.body import read_body
+from sidecar.proxy.body import read_body, read_for_form
 from sidecar.proxy.cards import CardSet, Served
 
 
@@ -82,7 +82,7 @@ class Result:
     good: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Exchange:
     """A request that came from a file."""
 
@@ -107,9 +107,7 @@ async def judge(case: Case, standing: Standing, line: int) -> Result:
 def _as_expected(case: Case, outcome: Outcome) -> bool:
     expect = case.expect
     if isinstance(expect, str):
-        return expect in (outcome.decision, outcome.reason) if expect in (PERMIT, CARD) else (
-            outcome.decision == REFUSE and outcome.reason == expect
-        )
+        return expect == (outcome.reason or outcome.decision)
     return (
         expect.decision == outcome.decision
         and expect.reason in (None, outcome.reason)
@@ -130,7 +128,8 @@ async def _outcome(case: Case, standing: Standing) -> Outcome:
         if public_card(exchange.head, target, view) is not None:
             return Outcome(CARD)
         who = await _caller(case, standing, agent.audiences)
-        body = await read_body(exchange, standing.config.limits, trusted=isinstance(who, Principal))
+        goes_on = may_pass(who, target.path, view.policy)
+        body = await (read_body if goes_on else read_for_form)(exchange, standing.config.limits)
         call = decode(exchange.head, target, body.whole, view.surface)
     except Refused as refused:
         return _told(refused.refusal, None)
@@ -162,27 +161,28 @@ def _told(decision: Decision, call: Decoded | None) -> Outcome:
 # --- what stands in ------------------------------------------------------------------------------
 
 
-def stand_in(
-    config: Config, document: Document[CaseFile]
-) -> tuple[Standing | None, tuple[Problem, ...]]:
+def stand_in(config: Config, document: Document[CaseFile]) -> tuple[Standing | None, tuple[Problem, ...]]:
     """What a case file's requests meet, or every problem of the file with this policy."""
     assert document.content is not None
     content = document.content
     problems = [*_unfitting(config, content, document)]
-    sets: dict[str, CardSet] = {}
+    views = {agent.name: build_view(agent, config, None) for agent in config.agents}
     for key, agent, card in _cards(config, content):
         try:
-            sets[agent.name] = _card_set(card, agent)
+            views[agent.name] = build_view(agent, config, _card_set(card, agent))
         except CardUnreadable as problem:
             problems.append(document.problem(str(problem), *key))
     if problems:
         return None, tuple(sorted(problems, key=lambda problem: problem.line))
-    identity = Identity(
+    agents = Agents([GuardedAgent(agent, config, _no_clock) for agent in config.agents])
+    return Standing(config, agents, views, identity_of(config)), ()
+
+
+def identity_of(config: Config) -> Identity:
+    """Who calls, as far as that needs no keys. Raises ValueError with every problem of the issuers, a line each."""
+    return Identity(
         config.identity, config.ownership.owner_claims, config.limits.token, now=_no_clock, clock=_no_clock
     )
-    agents = Agents([GuardedAgent(agent, config, _no_clock) for agent in config.agents])
-    views = {agent.name: build_view(agent, config, sets.get(agent.name)) for agent in config.agents}
-    return Standing(config, agents, views, identity), ()
 
 
 def _unfitting(config: Config, content: CaseFile, document: Document[CaseFile]) -> Iterator[Problem]:
@@ -196,7 +196,9 @@ def _unfitting(config: Config, content: CaseFile, document: Document[CaseFile]) 
     seen: set[str] = set()
     for index, case in enumerate(content.cases):
         if case.name in seen:
-            yield document.problem(f"`{case.name}` is the name of another case already", "cases", index, "name")
+            yield document.problem(
+                f"`{case.name}` is the name of another case already", "cases", index, "name"
+            )
         seen.add(case.name)
         for place, owned in enumerate(case.owns):
             if owned.agent is not None and owned.agent not in names:
@@ -237,9 +239,7 @@ def _card_set(card: Mapping[str, object], agent: Agent) -> CardSet:
     return CardSet({"": Served(raw, body, etag(body), "", read_card(raw))}, varies=False)
 
 
-async def _caller(
-    case: Case, standing: Standing, audiences: tuple[str, ...] | None
-) -> Principal | Refusal:
+async def _caller(case: Case, standing: Standing, audiences: tuple[str, ...] | None) -> Principal | Refusal:
     """Whoever a verified token with these claims speaks for."""
     who = case.who
     if not isinstance(who, Who):

@@ -94,6 +94,12 @@ def decide(call: Decoded, who: Principal | Refusal, policy: Policy, known: Known
     return _permit(call, who, policy, known, observed)
 
 
+def may_pass(who: Principal | Refusal, path: str, policy: Policy) -> bool:
+    """Whether some request of this caller to `path` could be permitted, whatever its body says."""
+    opened = policy.other.default == "anonymous" or policy.other.anonymous(path)
+    return isinstance(who, Principal) or opened or policy.mode is not Mode.ENFORCE
+
+
 def guard(call: Call, who: Principal, policy: Policy, needs: Needs | None) -> Guarded:
     """The life-cycle rule: a task may be created only if the token covers the skill's whole life (S_card ⊆ S_token)."""
     if who.scopes is None or policy.scopes is Mode.DISABLED:

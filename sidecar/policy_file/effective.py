@@ -38,8 +38,13 @@ def _model(model: Model) -> dict[str, Any]:
         if value is None or (isinstance(model, Config) and name in NOT_WRITTEN):
             continue
         sized = info.annotation is int and any(isinstance(m, BeforeValidator) for m in info.metadata)
-        found[name] = format_size(value) if sized else _value(value)
+        found[name] = _size(value) if sized else _value(value)
     return found
+
+
+def _size(value: int) -> str | int:
+    text = format_size(value)
+    return value if text.isdecimal() else text  # a number of bytes without a unit is a number
 
 
 def _value(value: Any) -> Any:

@@ -17,6 +17,7 @@ from sidecar.config import Limits
 from sidecar.model import Exchange, Reason, Refused
 
 _SNIFF = 1024  # bytes in which the first non-blank one must appear (design §2.2)
+_FOR_FORM = 64 * 1024  # bytes read for a caller without a valid credential
 _BLANK = b" \t\r\n"
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _OVERLAPPING = frozenset(
@@ -37,31 +38,38 @@ class Body:
 NO_BODY = Body(b"")
 
 
-async def read_body(exchange: Exchange, limits: Limits, *, trusted: bool) -> Body:
-    """The body of a request. From a caller without a valid credential at most 64 KiB are read, for the reply's form.
-
-    Raises Refused (too large, too slow, encoding).
-    """
+async def read_body(exchange: Exchange, limits: Limits) -> Body:
+    """The body of a request that may go on. Raises Refused (too large, too slow, encoding)."""
     if not exchange.has_body:
         return NO_BODY
-    headers = exchange.head.headers
-    limit = limits.body if trusted else min(limits.body, 64 * 1024)
-    coding = _coding(headers)
-    _check_charset(headers)
+    coding = _coding(exchange.head.headers)
+    _check_charset(exchange.head.headers)
+    _check_length(exchange.head.headers, limits.body)
     chunks = exchange.chunks()
     try:
         async with asyncio.timeout(limits.body_timeout):
             start, ended = await _start(chunks)
             if coding is None and not _may_be_json(start):
-                return Body(None, _chain(start, chunks, ended)) if trusted else NO_BODY
-            whole = await _whole(start, chunks, ended, limit)
+                return Body(None, _chain(start, chunks, ended))
+            whole = await _whole(start, chunks, ended, limits.body)
     except TimeoutError:
         raise Refused(Reason.BODY_TOO_SLOW) from None
     if coding is not None:
-        if not trusted:
-            return NO_BODY
-        return Body(inflate(whole, coding, limit), inflated=True)
+        return Body(inflate(whole, coding, limits.body), inflated=True)
     return Body(whole)
+
+
+async def read_for_form(exchange: Exchange, limits: Limits) -> Body:
+    """What little is read of a body that goes nowhere, so that its refusal can take the request's form."""
+    headers = exchange.head.headers
+    declared = headers.get("Content-Length", "0")
+    if not exchange.has_body or "Expect" in headers or not declared.isdecimal() or int(declared) > _FOR_FORM:
+        return NO_BODY
+    try:
+        body = await read_body(exchange, limits.model_copy(update={"body": min(limits.body, _FOR_FORM)}))
+    except Refused:
+        return NO_BODY
+    return body if body.whole is not None else NO_BODY
 
 
 def inflate(data: bytes, coding: str, limit: int) -> bytes:
@@ -98,6 +106,14 @@ def _check_charset(headers: CIMultiDictProxy[str]) -> None:
             name, _, charset = parameter.partition("=")
             if name.strip().lower() == "charset" and charset.strip(" \t\"'").lower() not in _OVERLAPPING:
                 raise Refused(Reason.ENCODING_REFUSED, "charset must be UTF-8")
+
+
+def _check_length(headers: CIMultiDictProxy[str], limit: int) -> None:
+    """Say no before the caller is told to go on. What is not JSON may be longer: it is streamed."""
+    declared = headers.get("Content-Length", "0")
+    may_be_json = "json" in headers.get("Content-Type", "json").lower()
+    if may_be_json and declared.isdecimal() and int(declared) > limit:
+        raise Refused(Reason.BODY_TOO_LARGE)
 
 
 async def _start(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:

@@ -17,7 +17,8 @@ from multidict import CIMultiDict
 
 from sidecar.bindings.card import CardUnreadable, Fronting, etag, read_card, rewrite_card
 from sidecar.bindings.extended import card_in, request_for
-from sidecar.model import Call, Card, Reason, Refused
+from sidecar.bindings.own_requests import OwnRequest
+from sidecar.model import Call, Card, Dialect, Reason, Refused
 from sidecar.proxy.upstream import Upstream
 
 log = structlog.get_logger()
@@ -96,17 +97,20 @@ class Cards:
 
     async def extended(self, call: Call, headers: CIMultiDict[str]) -> Card | None:
         """The caller's own extended card, None if the agent gives them none. Raises Refused when it cannot be had."""
-        key = hashlib.sha256(headers.get("Authorization", "").encode() + str(call.dialect).encode()).digest()
-        if key in self._extended:
-            return self._extended[key]
-        card = await self._fetch_extended(call, headers)
-        self._extended[key] = card
-        return card
-
-    async def _fetch_extended(self, call: Call, headers: CIMultiDict[str]) -> Card | None:
         request = request_for(call)
         if request is None:
             return None
+        credentials = (headers.get("Authorization", ""), headers.get("Cookie", ""))
+        key = hashlib.sha256(repr((credentials, request.target, request.body)).encode()).digest()
+        if key in self._extended:
+            return self._extended[key]
+        card = await self._fetch_extended(request, call.dialect, headers)
+        self._extended[key] = card
+        return card
+
+    async def _fetch_extended(
+        self, request: OwnRequest, dialect: Dialect, headers: CIMultiDict[str]
+    ) -> Card | None:
         sent = CIMultiDict(request.headers)
         sent.update(headers)
         status, _, body = await self._upstream.ask(
@@ -116,7 +120,7 @@ class Cards:
             raise Refused(
                 Reason.CARD_UNAVAILABLE, internal=f"the agent answered {status} for its extended card"
             )
-        raw = card_in(body, call.dialect) if status < 300 else None
+        raw = card_in(body, dialect) if status < 300 else None
         try:
             return read_card(raw) if raw is not None else None
         except CardUnreadable as problem:

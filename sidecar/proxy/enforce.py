@@ -13,14 +13,16 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from sidecar.bindings.decode import decode
+from sidecar.bindings.decode import decode, form_of
 from sidecar.bindings.refusals import NOT_FOUND_REASONS, encode_refusal
+from sidecar.bindings.surface import Target
 from sidecar.bindings.target import read_target
 from sidecar.ledger import LedgerUnavailable
 from sidecar.model import Call, Exchange, Form, Principal, Reason, Refusal, Refused, Reply, Resource
-from sidecar.policy.decide import Known, LookUps, decide, look_ups
+from sidecar.policy.decide import Known, LookUps, decide, look_ups, may_pass
+from sidecar.policy.rules import Mode
 from sidecar.proxy.agents import GuardedAgent, View, public_card
-from sidecar.proxy.body import read_body
+from sidecar.proxy.body import Body, read_body, read_for_form
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.obligations import Carrier
 
@@ -64,7 +66,7 @@ async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
         return card
 
     who = await deps.identity.authenticate(exchange.head.headers, agent.audiences)
-    body = await read_body(exchange, deps.limits, trusted=isinstance(who, Principal))
+    body = await read(exchange, target, who, view, deps, progress)
     call = decode(exchange.head, target, body.whole, view.surface)
     progress.form = call.form
     asked = look_ups(call, who, view.policy)
@@ -73,10 +75,24 @@ async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
     deps.audit.decision(exchange.id, agent.name, view.policy.hash, call, who, decision)
     deps.metrics.decision(agent.name, call, decision)
     progress.decided = True
-    progress.misses, progress.who = asked.resources, who if isinstance(who, Principal) else None
+    progress.misses = tuple(r for r in asked.resources if r not in known.facts)
+    progress.who = who if isinstance(who, Principal) else None
     if isinstance(decision, Refusal):
         return _refusal_reply(decision, exchange, deps, progress)
     return await Carrier(decision, exchange, body, agent, view, deps).carry_out()
+
+
+async def read(
+    exchange: Exchange, target: Target, who: Principal | Refusal, view: View, deps: Deps, progress: Progress
+) -> Body:
+    """The body, whole where it must be judged; hardly any of it for a caller who will be refused. Raises Refused."""
+    if not may_pass(who, target.path, view.policy):
+        return await read_for_form(exchange, deps.limits)
+    try:
+        return await read_body(exchange, deps.limits)
+    except Refused:
+        progress.form = form_of(exchange.head, target, view.surface)
+        raise
 
 
 async def look_up(
@@ -91,7 +107,12 @@ async def look_up(
     """Fetch what `look_ups` asked for. Raises LedgerUnavailable, Refused."""
     if not isinstance(call, Call) or not isinstance(who, Principal):
         return Known()
-    facts = await deps.ledger.facts(who.owner, asked.resources) if asked.resources else {}
+    try:
+        facts = await deps.ledger.facts(who.owner, asked.resources) if asked.resources else {}
+    except LedgerUnavailable:
+        if view.policy.ownership is Mode.ENFORCE:
+            raise
+        return Known()
     if not asked.extended_card:
         return Known(facts)
     return Known(facts, await agent.needs_with_extended(call, exchange.head, view))

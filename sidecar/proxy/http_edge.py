@@ -104,7 +104,7 @@ class Connection(RequestHandler):
         super().data_received(data)
         if self._request_count != seen:
             self._stop_timer()
-        elif self._header_timer is None and data and self._waits_for_headers():
+        elif self._header_timer is None and data and self.idle:
             self._header_timer = self._loop.call_later(self._header_seconds, self._too_slow)
 
     def connection_lost(self, exc: BaseException | None) -> None:
@@ -145,9 +145,6 @@ class Connection(RequestHandler):
     def log_exception(self, *args: Any, **kwargs: Any) -> None:
         """aiohttp would log bytes of the request."""
 
-    def _waits_for_headers(self) -> bool:
-        return self._waiter is not None and not self._waiter.done()
-
     def _stop_timer(self) -> None:
         if self._header_timer is not None:
             self._header_timer.cancel()
@@ -155,7 +152,7 @@ class Connection(RequestHandler):
 
     def _too_slow(self) -> None:
         self._header_timer = None
-        if self._waits_for_headers() and self.transport is not None:
+        if self.idle and self.transport is not None:
             self.transport.write(_TIMEOUT)
             self.force_close()
 
@@ -218,15 +215,19 @@ class HttpServer(web.Server):
         if reply.length is not None:
             response.headers["Content-Length"] = str(reply.length)
         async with aclosing(reply.body) as body:  # type: ignore[type-var]
-            await response.prepare(request)
+            complete = False
             try:
+                await response.prepare(request)
                 async for chunk in body:
                     async with asyncio.timeout(self._limits.body_timeout):
                         await response.write(chunk)
                 await response.write_eof()
+                complete = True
             except (Refused, TimeoutError):
-                # The caller must see that this is not the end (field case FC-114).
-                if request.transport is not None:
+                response.force_close()
+            finally:
+                # The caller must see that this was not the end (field case FC-114).
+                if not complete and request.transport is not None:
                     request.transport.abort()
         return response
 

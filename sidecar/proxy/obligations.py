@@ -7,6 +7,7 @@ Never: decides.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -80,8 +81,7 @@ class Carrier:
         return await self._agent.upstream.forward(self._permit, head.method, sent, body or None)
 
     def _pass(self, reply: UpstreamReply) -> Reply:
-        length = reply.length
-        return Reply(reply.status, headers.to_downstream(reply.headers), reply.chunks(), length)
+        return Reply(reply.status, headers.to_downstream(reply.headers), reply, reply.length)
 
     def _stream(self, reply: UpstreamReply, watcher: Watcher) -> Reply:
         if _coding(reply.headers):
@@ -125,23 +125,24 @@ class Carrier:
 
     async def _read(self, reply: UpstreamReply, watcher: Watcher) -> bytes:
         limit, parts, size = self._deps.limits.reply, [], 0
-        async for chunk in reply.chunks():
-            parts.append(chunk)
-            size += len(chunk)
-            if size > limit:
-                await self._read_long(reply, parts, watcher)
+        async with aclosing(reply):
+            async for chunk in reply:
+                parts.append(chunk)
+                size += len(chunk)
+                if size > limit:
+                    await self._read_long(reply, parts, watcher)
         return b"".join(parts) if len(parts) != 1 else parts[0]
 
     async def _read_long(self, reply: UpstreamReply, parts: list[bytes], watcher: Watcher) -> None:
         """Past the limit only the ids are looked for, so that the task still gets its owner. Always raises."""
         if self._permit.watch is Watch.RECORD and reply.status < 300 and not _coding(reply.headers):
             scan = LongReply(reply.status, watcher.call)
-            for part in parts:
-                scan.feed(part)
-            parts.clear()
-            while chunk := await reply.chunk():
-                scan.feed(chunk)
             try:
+                for part in parts:
+                    scan.feed(part)
+                parts.clear()
+                async for chunk in reply:
+                    scan.feed(chunk)
                 await watcher.admit(scan.close())
             except Unclear as problem:
                 watcher.note("reply_unreadable", str(problem))

@@ -7,7 +7,7 @@ Never: decides what the work is.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
@@ -69,15 +69,14 @@ class Settling(Background):
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if not task.done():
-                self._keep(asyncio.get_running_loop().create_task(self._bounded(task)))
+            self.adopt(task)
             raise
 
-    def adopt(self, work: Coroutine[Any, Any, Any]) -> None:
+    def adopt(self, work: Awaitable[Any]) -> None:
         """Go on with `work` although its caller has left."""
         self._keep(asyncio.get_running_loop().create_task(self._bounded(work)))
 
-    async def _bounded(self, work: Any) -> None:
+    async def _bounded(self, work: Awaitable[Any]) -> None:
         try:
             async with asyncio.timeout(self._timeout):
                 reply = await work

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -46,12 +47,18 @@ class UpstreamReply:
             self.close()
             raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        try:
-            while chunk := await self.chunk():
-                yield chunk
-        finally:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        chunk = await self.chunk()
+        if not chunk:
             self.close()
+            raise StopAsyncIteration
+        return chunk
+
+    async def aclose(self) -> None:
+        self.close()
 
     def close(self) -> None:
         """Give the connection back if the reply was read to its end, else drop it."""
@@ -104,10 +111,12 @@ class Upstream:
     ) -> tuple[int, CIMultiDictProxy[str], bytes]:
         """A request of the sidecar's own (card, cancel), read whole. Raises Refused."""
         try:
-            async with asyncio.timeout(timeout):
-                reply = await self._send(method, target, headers, body or None)
+            async with (
+                asyncio.timeout(timeout),
+                aclosing(await self._send(method, target, headers, body or None)) as reply,
+            ):
                 parts, size = [], 0
-                async for chunk in reply.chunks():
+                async for chunk in reply:
                     size += len(chunk)
                     if size > limit:
                         raise Refused(

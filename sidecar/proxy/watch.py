@@ -59,7 +59,12 @@ class Watcher:
         """Record the ids the caller picked, before the call goes on. Raises Refused, LedgerUnavailable."""
         if not self.permit.reserve:
             return
-        taken = await self._deps.ledger.record(self.who.owner, self.permit.reserve)
+        try:
+            taken = await self._deps.ledger.record(self.who.owner, self.permit.reserve)
+        except LedgerUnavailable:
+            if self.permit.enforcing:
+                raise
+            return
         if taken and self.permit.enforcing:
             self.note("taken")
             raise Refused(Reason.NOT_FOUND, internal="the id picked is somebody else's")
@@ -137,7 +142,12 @@ class Watcher:
             self.note("created_beyond_scope", guarded.refusal.reason.value)
             self._abandon(task.id)
             refused = Refused(guarded.refusal.reason)
-            refused.refusal = replace(guarded.refusal, internal="a continuing send created a task")
+            told = guarded.refusal.divergence
+            refused.refusal = replace(
+                guarded.refusal,
+                divergence=replace(told, after_creation=True) if told else None,
+                internal="a continuing send created a task",
+            )
             raise refused
         return guarded.skill
 

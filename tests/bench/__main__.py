@@ -110,11 +110,13 @@ def _last(
     slices: int,
     seconds: int,
 ) -> Mapping[str, Series]:
-    measured: Mapping[str, Series] = {}
-    with Console(stderr=True).status(f"{connections} connections") as status:
-        for number, measured in enumerate(rounds(everyone, scene, cores, connections, slices, seconds), 1):
-            status.update(f"{connections} connections: round {number} of {slices}")
-    return measured
+    """All rounds, with a line that tells how far they are."""
+    told: list[Mapping[str, Series]] = []
+    with Console(stderr=True).status(f"{connections} connections: warming up") as status:
+        for series in rounds(everyone, scene, cores, connections, slices, seconds):
+            told.append(series)
+            status.update(f"{connections} connections: {len(told)} of {slices} rounds")
+    return told[-1]
 
 
 def _steps(folder: Path) -> list[dict[str, object]]:

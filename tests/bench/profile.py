@@ -20,6 +20,8 @@ from tests.bench.processes import CannotMeasure, found, pinned, process
 from tests.bench.scene import Scene
 
 RATE: Final = 400  # samples a second
+# Threads that wait for work; py-spy cannot always tell that they sleep.
+_WAITING: Final = ("threading.py Condition.wait", "lane.py Lane.take", "thread.py _worker", "selectors.py ")
 _LINE: Final = re.compile(r"^(?P<stack>.*) (?P<count>\d+)$")
 _FRAME: Final = re.compile(r"^(?P<name>.*) \((?P<file>.*?):\d+\)$")
 
@@ -52,7 +54,11 @@ def profile(running: Running, scene: Scene, cores: Cores, seconds: int) -> list[
 
 
 def shares(lines: Iterable[str]) -> list[Share]:
-    """Samples in py-spy's raw form (`frame;frame;… count`), the largest own share first."""
+    """Samples in py-spy's raw form (`frame;frame;… count`), the largest own share first.
+
+    What the event loop and the parser do in C counts for the Python function that called them; the
+    loop itself shows as `Runner.run`.
+    """
     own: Counter[str] = Counter()
     whole: Counter[str] = Counter()
     for line in lines:
@@ -60,6 +66,8 @@ def shares(lines: Iterable[str]) -> list[Share]:
         if match is None:
             continue
         frames, count = [_named(f) for f in match["stack"].split(";")], int(match["count"])
+        if any(name in frames[-1] for name in _WAITING):
+            continue
         own[frames[-1]] += count
         for frame in set(frames):
             whole[frame] += count

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from typing import Final
 
 from rich.console import Console
 from rich.table import Table
@@ -16,16 +17,20 @@ from tests.bench.load import Quartiles, Series
 from tests.bench.micro import Step
 from tests.bench.profile import Share
 
+WIDTH: Final = 118  # columns, where the output is no terminal
+
 
 def load_table(measured: Mapping[str, Series], base: str, connections: int) -> Table:
     """Requests and processor time. Ratios are of medians: the contender's over `base`'s."""
-    table = Table(title=f"guarded get, {connections} connections: median (quartiles) of one-second slices")
+    table = Table(
+        title=f"guarded get, {connections} connections: median (quartiles) of slices; ratios to {base}"
+    )
     for name in (
         "contender",
         "requests/s",
-        f"÷ {base}",
+        "ratio",
         "CPU µs a request",
-        f"÷ {base}",
+        "ratio",
         "p50 µs",
         "own core %",
         "others %",
@@ -48,7 +53,7 @@ def load_table(measured: Mapping[str, Series], base: str, connections: int) -> T
 
 def latency_table(measured: Mapping[str, Series], direct: str) -> Table:
     """Median latency at one connection, and what a proxy adds to asking the agent itself."""
-    table = Table(title="latency at one connection: p50 of one-second slices, median (quartiles)")
+    table = Table(title="latency at one connection: p50 of slices, median (quartiles)")
     for name in ("contender", "p50 µs", "added µs"):
         table.add_column(name, justify="left" if name == "contender" else "right")
     alone = measured[direct].of("p50_us")
@@ -93,7 +98,8 @@ def as_json(steps: Sequence[Step]) -> list[dict[str, object]]:
 
 
 def show(table: Table) -> None:
-    Console().print(table)
+    console = Console()
+    (console if console.is_terminal else Console(width=WIDTH)).print(table)
 
 
 def _shown(q: Quartiles | None, digits: int) -> str:

@@ -82,7 +82,12 @@ def a_task(row: Row, task: str, context: str) -> dict[str, Any]:
         return {"id": task, "sessionId": context, "status": {"state": "working"}}
     if row.dialect.binding is Binding.JSONRPC and version is not V1_0:
         return {"kind": "task", "id": task, "contextId": context, "status": {"state": "working"}}
-    return {"id": task, "contextId": context, "status": {"state": "TASK_STATE_WORKING"}, "metadata": {"ä": 1e2}}
+    return {
+        "id": task,
+        "contextId": context,
+        "status": {"state": "TASK_STATE_WORKING"},
+        "metadata": {"ä": 1e2},
+    }
 
 
 def _events(row: Row, task: str, context: str) -> list[Any]:

@@ -5,83 +5,20 @@ What a cell is: one row of the protocol's tables, one place in it that can name 
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from sidecar.model import SENDS, Operation, Version
 from tests.matrix.agent import answering, not_found, replying
+from tests.matrix.cells import RPC_IDS, Asked, a_random_id, cases, every_cell, picks
 from tests.matrix.conftest import At
 from tests.matrix.forms import require_error, require_not_found, require_unauthenticated, told
-from tests.matrix.requests import CARDS, LISTS, ROWS, Names, Request, Row
+from tests.matrix.requests import CARDS, LISTS, ROWS, Names, Row
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-RPC_IDS = (1, "x", None, 2**70)
 V0_1 = Version.V0_1
-
-PLACES: dict[str, Callable[[str], Names]] = {
-    "continues": lambda task: Names(task),
-    "refers to": lambda task: Names(references=(task,)),
-    "continues, with a webhook for it": lambda task: Names(task, inline=task),
-}
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A row, and where it names the task; `place` is empty where the row itself does."""
-
-    row: Row
-    place: str = ""
-    snake: bool = False
-
-    def request(self, task: str, rpc_id: Any = 1) -> Request:
-        if not self.place:
-            return self.row.on_a_task(task, rpc_id, snake=self.snake)
-        names = PLACES[self.place](task)
-        if self.row.dialect.version is V0_1 and names.task is None:
-            names = Names(a_random_id(), names.references)  # the caller picks the id of the new task
-        return self.row.sending(names, rpc_id, snake=self.snake)
-
-    @property
-    def id(self) -> str:
-        return " ".join([str(self.row.dialect), self.row.name, self.place, "(snake)" * self.snake]).strip()
-
-
-def a_random_id() -> str:
-    return f"t-{uuid.uuid4()}"
-
-
-def every_cell() -> Iterator[Asked]:
-    for row in ROWS:
-        if row.key in LISTS | CARDS:
-            continue
-        for place in PLACES if row.operation in SENDS else ("",):
-            if row.dialect.version is V0_1 and "webhook" in place:
-                continue  # a push config of 0.1 names no task
-            yield Asked(row, place)
-            if Asked(row, place).request("t") != Asked(row, place, snake=True).request("t"):
-                yield Asked(row, place, snake=True)
-
-
-def cases(asked: Iterator[Asked]) -> list[Any]:
-    return [pytest.param(one, id=one.id) for one in asked]
-
-
-def picks(asked: Asked) -> bool:
-    """Whether an id nobody knows would create: the one cell where absent and foreign must differ."""
-    return asked.row.dialect.version is V0_1 and asked.place == "continues"
-
-
-def test_all_six_dialects_are_there() -> None:
-    assert {str(asked.row.dialect) for asked in every_cell()} == {
-        *("JSONRPC/0.1", "JSONRPC/0.2", "JSONRPC/0.3", "JSONRPC/1.0", "HTTP+JSON/0.3", "HTTP+JSON/1.0")
-    }
-    assert len([*every_cell()]) > 100
-
 
 # --- the stranger ----------------------------------------------------------------------------------
 
@@ -110,9 +47,7 @@ async def test_0_1_an_id_that_is_taken_is_not_found_and_goes_no_further(at: At, 
     assert untouched(), "the agent was asked"
 
 
-@pytest.mark.parametrize(
-    "asked", cases(a for a in every_cell() if "webhook" in a.place)
-)
+@pytest.mark.parametrize("asked", cases(a for a in every_cell() if "webhook" in a.place))
 async def test_a_webhook_is_not_slipped_onto_another_task_than_the_one_named(at: At, asked: Asked) -> None:
     """An inline push config that names a task the message does not is refused, whosever the task is."""
     cell = await at(asked.row)
@@ -174,9 +109,7 @@ MASKED = SENDS | {Operation.GET_TASK, Operation.CANCEL_TASK, Operation.SUBSCRIBE
 
 def that_may_be_purged() -> Iterator[Asked]:
     return (
-        a
-        for a in every_cell()
-        if a.row.operation in MASKED and a.place in ("", "continues") and not a.snake
+        a for a in every_cell() if a.row.operation in MASKED and a.place in ("", "continues") and not a.snake
     )
 
 
@@ -250,4 +183,4 @@ async def test_the_extended_card_is_the_callers_own_and_leads_to_us(at: At, row:
     body = told(row, answer)
     shown = body["result"] if row.jsonrpc else body
     assert shown["description"] == "extended"
-    assert {i["url"] for i in shown["supportedInterfaces"]} == {"https://agents.test/review"}
+    assert {i["url"] for i in shown["supportedInterfaces"]} == {"https://agents.test/review/"}

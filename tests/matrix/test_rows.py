@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sidecar.bindings.methods import HTTP_ROUTES, JSONRPC_METHODS
 from sidecar.model import SENDS, Operation
+from tests.matrix.cells import every_cell
 from tests.matrix.requests import (
     CARDS,
     HTTP_ON_A_TASK,
@@ -40,3 +41,10 @@ def test_every_case_asks_what_its_row_says() -> None:
 
 def test_every_operation_is_in_some_row() -> None:
     assert {row.operation for row in ROWS} == {*Operation}
+
+
+def test_all_six_dialects_are_there() -> None:
+    assert {str(asked.row.dialect) for asked in every_cell()} == {
+        *("JSONRPC/0.1", "JSONRPC/0.2", "JSONRPC/0.3", "JSONRPC/1.0", "HTTP+JSON/0.3", "HTTP+JSON/1.0")
+    }
+    assert len([*every_cell()]) > 100

@@ -78,7 +78,10 @@ class App:
         except (LedgerUnavailable, ValueError) as problem:
             raise CannotStart(f"ledger.url: {problem}") from None
         self._stack.push_async_callback(ledger.close)
-        identity = Identity(config.identity, config.ownership.owner_claims, limits.token, now=time.time)
+        try:
+            identity = Identity(config.identity, config.ownership.owner_claims, limits.token, now=time.time)
+        except ValueError as problem:
+            raise CannotStart(f"identity: {problem}") from None
         await identity.start()
         self._stack.push_async_callback(identity.close)
         agents = await self._stack.enter_async_context(

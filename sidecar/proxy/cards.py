@@ -146,17 +146,16 @@ class Cards:
     async def _fetch_all(self) -> None:
         try:
             found = await self._fetch_set()
+            if found != self._set:
+                self._changed(found)  # may find that the card cannot be enforced
         except Refused as refused:
             self._failed(refused.refusal.internal or refused.refusal.reason.value)
         except CardUnreadable as problem:
             self._failed(str(problem))
         else:
-            self._fetched = self._now()
-            self.problem = ""
             if found != self._set:
-                self._set = found
                 self._extended.clear()
-                self._changed(found)
+            self._set, self._fetched, self.problem = found, self._now(), ""
 
     def _failed(self, problem: str) -> None:
         if problem != self.problem:

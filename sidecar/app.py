@@ -89,9 +89,11 @@ class App:
         )
         background = Background()
         settling = Settling(limits.settling, limits.settle_timeout)
+        draining = Settling(limits.settling, limits.settle_timeout)
         self._stack.push_async_callback(self._until_deadline, background.finish)
         self._stack.push_async_callback(self._until_deadline, settling.finish)
-        deps = Deps(agents, identity, ledger, audit, Metrics(), settling, background, limits)
+        self._stack.push_async_callback(draining.finish, 0.0)
+        deps = Deps(agents, identity, ledger, audit, Metrics(), settling, draining, background, limits)
         admin = Admin(deps)
 
         async def answered(exchange: Exchange) -> Reply:

@@ -49,8 +49,8 @@ def _parse(text: bytes) -> Json:
     """Duplicate keys are refused: the agent's client may keep the other one. NaN is let pass, as in the wild."""
     try:
         value: Json = jiter.from_json(text, catch_duplicate_keys=True, allow_inf_nan=True)
-    except ValueError as error:
-        raise Unclear(f"unreadable JSON: {error}") from None
+    except ValueError:  # its message quotes the name that is there twice, and this text is audited
+        raise Unclear("unreadable JSON, or a member given twice") from None
     return value
 
 

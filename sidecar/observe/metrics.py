@@ -31,6 +31,11 @@ class Metrics:
         self.settling = Gauge(
             "a2a_sidecar_settling", "Sends whose caller has gone and that are read on", registry=self.registry
         )
+        self.draining = Gauge(
+            "a2a_sidecar_draining",
+            "Streams whose subscriber has gone and that are read on",
+            registry=self.registry,
+        )
         self.up = Gauge("a2a_sidecar_part_up", "Whether a part is usable", ["part"], registry=self.registry)
 
     def decision(self, agent: str, call: Decoded | None, made: Permit | Refusal) -> None:

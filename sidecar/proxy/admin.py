@@ -30,6 +30,7 @@ class Admin:
                 return await self._ready()
             case "/metrics":
                 self._deps.metrics.settling.set(self._deps.settling.count)
+                self._deps.metrics.draining.set(self._deps.draining.count)
                 return web.Response(
                     body=self._deps.metrics.render(), headers={"Content-Type": "text/plain; version=0.0.4"}
                 )

@@ -24,6 +24,7 @@ class Deps:
     ledger: Ledger
     audit: Audit
     metrics: Metrics
-    settling: Settling
+    settling: Settling  # sends that lost their caller
+    draining: Settling  # streams that lost theirs and must not be broken off
     background: Background
     limits: Limits

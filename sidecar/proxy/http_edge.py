@@ -229,6 +229,8 @@ class HttpServer(web.Server):
                 # The caller must see that this was not the end (field case FC-114).
                 if not complete and request.transport is not None:
                     request.transport.abort()
+        if self._draining:  # since it began: its head promised to keep the connection
+            response.force_close()
         return response
 
 

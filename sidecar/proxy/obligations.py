@@ -51,9 +51,11 @@ class Carrier:
             )
         if self._permit.watch is not Watch.RECORD:
             return await self._watched()
-        if self._deps.settling.full:
+        assert self._permit.who is not None
+        owner = self._permit.who.owner
+        if self._deps.settling.full(owner):
             raise Refused(Reason.OVERLOADED, internal="limits.settling reached")
-        return await self._deps.settling.see_through(self._watched())
+        return await self._deps.settling.see_through(self._watched(), owner)
 
     async def _watched(self) -> Reply:
         watcher = Watcher(self._permit, self._view.policy, self._deps, self._exchange.id, self._abandon)
@@ -91,6 +93,7 @@ class Carrier:
             reply,
             watcher,
             self._deps.settling,
+            self._deps.draining,
             limit=self._deps.limits.event,
             drains=self._view.drains_streams and watcher.call.operation is Operation.SUBSCRIBE_TO_TASK,
             decision_id=self._exchange.id,

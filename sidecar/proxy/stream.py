@@ -26,6 +26,7 @@ class WatchedStream:
         reply: UpstreamReply,
         watcher: Watcher,
         settling: Settling,
+        draining: Settling,
         *,
         limit: int,
         drains: bool,
@@ -34,6 +35,7 @@ class WatchedStream:
         self._reply = reply
         self._watcher = watcher
         self._settling = settling
+        self._draining = draining
         self._parser = SseParser(limit)
         self._pending: deque[SseEvent] = deque()
         self._drains = drains
@@ -65,8 +67,12 @@ class WatchedStream:
         """The caller has left, or all is sent."""
         if self._ended:
             return
-        if self._drains or not self._watcher.settled:
-            self._settling.adopt(self._drain())
+        owner = self._watcher.who.owner
+        if not self._watcher.settled:
+            self._settling.adopt(self._drain(), owner)
+            return
+        if self._drains and not self._draining.full(owner):
+            self._draining.adopt(self._drain(), owner)
             return
         self._ended = True
         await self._watcher.unreserve()

@@ -7,10 +7,13 @@ Never: decides what the work is.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
+
+from sidecar.model import Owner, Refused
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -53,35 +56,49 @@ class Background:
 
 
 class Settling(Background):
-    """Sends whose caller has gone: read on until the task has its owner (design §2.4)."""
+    """Calls that go on although their caller has left: sends until the task has its owner (design §2.4), streams
+    that must not be broken off until they end (§2.11). One owner may hold a quarter of the places."""
 
     def __init__(self, limit: int, timeout: float) -> None:
+        """`limit` places, `timeout` seconds each."""
         super().__init__(limit)
         self._timeout = timeout
+        self._share = max(1, limit // 4)
+        self._of: Counter[Owner] = Counter()
 
-    @property
-    def full(self) -> bool:
-        return len(self._tasks) >= self._limit
+    def full(self, owner: Owner) -> bool:
+        """Whether there is no place for a call of `owner`, should its caller leave."""
+        return len(self._tasks) >= self._limit or self._of[owner] >= self._share
 
-    async def see_through(self, work: Coroutine[Any, Any, T]) -> T:
+    async def see_through(self, work: Coroutine[Any, Any, T], owner: Owner) -> T:
         """Await `work`; if the caller leaves meanwhile, `work` goes on without one."""
         task = asyncio.get_running_loop().create_task(work)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            self.adopt(task)
+            self.adopt(task, owner)
             raise
 
-    def adopt(self, work: Awaitable[Any]) -> None:
+    def adopt(self, work: Awaitable[Any], owner: Owner) -> None:
         """Go on with `work` although its caller has left."""
-        self._keep(asyncio.get_running_loop().create_task(self._bounded(work)))
+        self._of[owner] += 1
+        task = asyncio.get_running_loop().create_task(self._bounded(work))
+        task.add_done_callback(lambda _: self._vacate(owner))
+        self._keep(task)
+
+    def _vacate(self, owner: Owner) -> None:
+        self._of[owner] -= 1
+        if not self._of[owner]:
+            del self._of[owner]
 
     async def _bounded(self, work: Awaitable[Any]) -> None:
         try:
             async with asyncio.timeout(self._timeout):
                 reply = await work
         except TimeoutError:
-            log.warning("a send whose caller left was not settled in time", timeout_seconds=self._timeout)
+            log.warning("a call whose caller left did not end in time", timeout_seconds=self._timeout)
+        except Refused as refused:
+            log.info("a call whose caller left was refused", reason=refused.refusal.reason.value)
         else:
             await let_go(reply)
 

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
@@ -27,6 +28,7 @@ from tests.bench.profile import profile
 from tests.bench.scene import Scene, set_scene
 
 MISSING: Final = 2
+PROFILE_ROWS: Final = 40
 LATENCY_SHARE: Final = 5  # one slice at one connection for so many at many
 RESULTS: Final = Path(__file__).parent / "results"
 
@@ -48,7 +50,7 @@ def bench(
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = datetime.now(UTC)
     chosen = _chosen(only)
-    tools = contenders.tool_versions(chosen) if load else {}
+    tools = contenders.tool_versions(chosen, profiles=profiled > 0) if load else {}
     with tempfile.TemporaryDirectory(prefix="a2a-sidecar-bench-") as name:
         folder = Path(name)
         document: dict[str, object] = {
@@ -98,7 +100,9 @@ def _under_load(
             "one_connection": {name: series.as_json() for name, series in quiet.items()},
         }
         if profiled and base == contenders.SIDECAR:
-            report.show(report.profile_table(profile(running[0], scene, cores, profiled)))
+            shares = profile(running[0], scene, cores, profiled)
+            report.show(report.profile_table(shares))
+            told["profile"] = [asdict(share) for share in shares[:PROFILE_ROWS]]
     return told
 
 

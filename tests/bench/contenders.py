@@ -7,7 +7,7 @@ Never: tunes one of them beyond what makes the comparison fair: one worker, kept
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -16,10 +16,10 @@ from tests.bench.processes import (
     CannotMeasure,
     asked,
     found,
-    found_envoy,
     free_port,
     pinned,
     process,
+    require,
     until_answering,
     version_of,
 )
@@ -52,7 +52,7 @@ Start = Callable[[Scene, int, ExitStack], Running]
 
 def start_agent(scene: Scene, core: int, stack: ExitStack) -> Running:
     """The agent, asked without anything in front: what the load itself can do."""
-    command = [found("nginx", "the Debian package `nginx`"), *_nginx(scene, "agent"), str(agent_file(scene))]
+    command = [found("nginx"), *_nginx(scene, "agent"), str(agent_file(scene))]
     started = stack.enter_context(process("agent", pinned(core, command), scene.folder))
     until_answering("agent", started, scene.folder, scene.agent)
     return Running("agent alone", scene.agent, None)
@@ -87,7 +87,7 @@ def start_nginx(scene: Scene, core: int, stack: ExitStack) -> Running:
     """nginx as a plain proxy: looks at nothing."""
     port = free_port()
     text = _filled(_NGINX, scene, port)
-    command = [found("nginx", "the Debian package `nginx`"), *_nginx(scene, "nginx")]
+    command = [found("nginx"), *_nginx(scene, "nginx")]
     command.append(str(written(scene.folder / "nginx.conf", text)))
     started = stack.enter_context(process("nginx", pinned(core, command), scene.folder))
     until_answering("nginx", started, scene.folder, port)
@@ -120,15 +120,17 @@ def verify(running: Running, scene: Scene) -> None:
         raise CannotMeasure(f"{running.name} answered {status} {body[:500]}")
 
 
-def tool_versions(names: Mapping[str, Start]) -> dict[str, str]:
-    """What is needed beside the sidecar. Raises CannotMeasure for the first that is missing."""
+def tool_versions(names: Iterable[str], *, profiles: bool) -> dict[str, str]:
+    """What is needed beside the sidecar, with its version. Raises CannotMeasure for all that is missing."""
+    envoy = any(name.startswith("envoy") for name in names)
+    further = [*(["envoy"] if envoy else []), *(["py-spy"] if profiles else [])]
+    require(["wrk", "nginx", "taskset", "setpriv", *further])
     told = {
-        "wrk": version_of(found("wrk", "the Debian package `wrk`"), "-v").partition(" Copyright")[0],
-        "nginx": version_of(found("nginx", "the Debian package `nginx`"), "-v"),
+        "wrk": version_of(found("wrk"), "-v").partition(" Copyright")[0],
+        "nginx": version_of(found("nginx"), "-v").rpartition(" ")[2],
     }
-    found("taskset", "the Debian package `util-linux`")
-    if any(name.startswith("envoy") for name in names):
-        told["envoy"] = version_of(found_envoy(), "--version").rpartition("version: ")[2]
+    if envoy:
+        told["envoy"] = version_of(found("envoy"), "--version").rpartition("version: ")[2]
     return told
 
 
@@ -137,7 +139,7 @@ def _start_envoy(name: str, guards: str, scene: Scene, core: int, stack: ExitSta
     text = _filled(_ENVOY.replace("@GUARDS@", guards), scene, port)
     file = written(scene.folder / f"{name.replace(' ', '-')}.yaml", text)
     options = ["--concurrency", "1", "--disable-hot-restart", "--log-level", "warn"]
-    command = [found_envoy(), "-c", str(file), *options]
+    command = [found("envoy"), "-c", str(file), *options]
     started = stack.enter_context(process(name, pinned(core, command), scene.folder))
     until_answering(name, started, scene.folder, port)
     return Running(name, port, started.pid)

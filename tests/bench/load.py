@@ -105,7 +105,7 @@ def one_slice(running: Running, script: Path, cores: Cores, connections: int, se
     """Load for `seconds`. Raises CannotMeasure if a single request failed."""
     options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "5s", "-s", str(script)]
     command = [
-        found("wrk", "the Debian package `wrk`"),
+        found("wrk"),
         *options,
         f"http://127.0.0.1:{running.port}/",
     ]

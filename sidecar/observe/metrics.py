@@ -16,6 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._children: dict[tuple[str, ...], Counter] = {}
         self._decisions = Counter(
             "a2a_sidecar_decisions_total",
             "Decisions by agent, operation, dialect, outcome and reason",
@@ -41,9 +42,12 @@ class Metrics:
     def decision(self, agent: str, call: Decoded | None, made: Permit | Refusal) -> None:
         operation = call.operation.value if isinstance(call, Call) else "other"
         dialect = str(call.form.dialect) if call is not None and call.form.dialect else "none"
-        refused = isinstance(made, Refusal)
-        reason = made.reason.value if isinstance(made, Refusal) else ""
-        self._decisions.labels(agent, operation, dialect, "refused" if refused else "permitted", reason).inc()
+        outcome, reason = ("refused", made.reason.value) if isinstance(made, Refusal) else ("permitted", "")
+        labels = (agent, operation, dialect, outcome, reason)
+        child = self._children.get(labels)
+        if child is None:  # every label comes from a closed list, so this stays small
+            child = self._children[labels] = self._decisions.labels(*labels)
+        child.inc()
 
     def outcome(self, agent: str, what: str) -> None:
         self._outcomes.labels(agent, what).inc()

@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -80,10 +80,12 @@ def _chosen(only: str) -> Mapping[str, contenders.Start]:
 def _under_load(
     chosen: Mapping[str, contenders.Start], folder: Path, slices: int, seconds: int, profiled: int
 ) -> dict[str, object]:
-    cores = _cores()
+    usable = os.sched_getaffinity(0)
+    cores = _cores(usable)
     # This process sleeps while wrk runs; it must not wake up on the contender's core.
     os.sched_setaffinity(0, {cores.load})
     with ExitStack() as stack:
+        stack.callback(os.sched_setaffinity, 0, usable)
         scene = set_scene(folder, free_port())
         agent = contenders.start_agent(scene, cores.load, stack)
         running = [start(scene, cores.proxy, stack) for start in chosen.values()]
@@ -129,11 +131,11 @@ def _steps(folder: Path) -> list[dict[str, object]]:
     return report.as_json(steps)
 
 
-def _cores() -> Cores:
-    usable = sorted(os.sched_getaffinity(0))
+def _cores(usable: Set[int]) -> Cores:
     if len(usable) < 2:
         raise CannotMeasure("two cores are needed: one for the proxy, one for the load and the agent")
-    return Cores(proxy=usable[0], load=usable[1])
+    proxy, load, *_ = sorted(usable)
+    return Cores(proxy, load)
 
 
 def main() -> None:

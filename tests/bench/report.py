@@ -66,10 +66,10 @@ def latency_table(measured: Mapping[str, Series], direct: str) -> Table:
 
 def steps_table(steps: Sequence[Step]) -> Table:
     table = Table(title="single steps, in process")
-    for name in ("step", "µs: median (quartiles)", "of"):
+    for name in ("step", "µs: median (quartiles)", "clock", "of"):
         table.add_column(name, justify="right" if name.startswith("µs") else "left")
     for step in steps:
-        table.add_row(step.name, _shown(step.us, 2 if step.us.median < 100 else 0), step.note)
+        table.add_row(step.name, _shown(step.us, 2 if step.us.median < 100 else 0), step.clock, step.note)
     return table
 
 

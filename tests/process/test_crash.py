@@ -10,7 +10,7 @@ import random
 import re
 import threading
 import uuid
-from collections.abc import Awaitable
+from collections.abc import Callable
 
 import aiohttp
 import pytest
@@ -21,16 +21,34 @@ from tests.issuer import Issuer
 from tests.process.conftest import Launch
 from tests.process.running import MESSAGE, Running
 
-MOMENTS = 200  # sends the agent had answered and the caller had not received, when the sidecar died
-CALLERS = 48  # at a time
+MOMENTS = 100  # of each: sends the agent had answered and the caller had not received when the sidecar died
+METHODS = ("SendMessage", "SendStreamingMessage")
+CALLERS = 32  # of each, at a time
 ID = re.compile(rb"t-[0-9a-f]{32}")
 
 
 class Making:
-    """An agent's script that makes a task for every send, and knows which it has answered with."""
+    """An agent's script that makes a task for every send, knows which it has answered with, and is the murderer.
+
+    The moment is a number of answers and a little time more, so that a slow machine changes nothing.
+    """
 
     def __init__(self) -> None:
-        self.answered: set[bytes] = set()
+        self.answered: dict[str, set[bytes]] = {}
+        self.kill: Callable[[], None] = lambda: None
+        self._left = 0
+        self._more = 0.0
+
+    def arm(self, kill: Callable[[], None], answers: int, more: float) -> None:
+        """Kill `more` seconds after so many answers."""
+        self.answered = {method: set() for method in METHODS}
+        self.kill, self._left, self._more = kill, answers, more
+
+    def _answering(self, method: str, made: str) -> None:
+        self.answered[method].add(made.encode())
+        self._left -= 1
+        if self._left == 0:
+            threading.Timer(self._more, self.kill).start()  # a thread: not when this loop finds time
 
     async def __call__(self, request: web.Request, body: bytes) -> web.StreamResponse:
         asked = json.loads(body)
@@ -39,11 +57,11 @@ class Making:
         made = f"t-{uuid.uuid4().hex}"
         value = {"task": a_task(made, context=f"c-{made}")}
         if asked["method"] == "SendMessage":
-            self.answered.add(made.encode())
+            self._answering("SendMessage", made)
             return result(body, value)
         response = await event_stream(request)
         await response.write(b": hello\n\n")
-        self.answered.add(made.encode())
+        self._answering("SendStreamingMessage", made)
         said = {"jsonrpc": "2.0", "id": 1, "result": value}
         await response.write(b"data: " + json.dumps(said).encode() + b"\n\n")
         return response
@@ -76,9 +94,9 @@ async def require_known(running: Running, agent: Agent, ids: set[bytes]) -> None
     await asyncio.gather(*(ask() for _ in range(16)))
 
 
-@pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
+@pytest.mark.timeout(120)  # some 20 s on an idle machine
 async def test_no_id_a_caller_has_received_is_lost(
-    launch: Launch, agent: Agent, issuer: Issuer, method: str, monkeypatch: pytest.MonkeyPatch
+    launch: Launch, agent: Agent, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seed = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
     print(f"CRASH_SEED={seed}")  # set it to see the same again, as far as the machine lets
@@ -86,25 +104,24 @@ async def test_no_id_a_caller_has_received_is_lost(
     agent.script = making = Making()
     token = issuer.mint(sub="alice", scope="w r", azp="planner")
     monkeypatch.setattr(Running, "token", lambda *_, **__: token)  # signing is not what this is about
-    moments = lives = total = 0
-    received: set[bytes] = set()
-    while moments < MOMENTS:
+    moments = dict.fromkeys(METHODS, 0)
+    lives = total = 0
+    received: dict[str, set[bytes]] = {}
+    while min(moments.values()) < MOMENTS:
         running = await launch()
-        await require_known(running, agent, received)
-        received = set()
-        making.answered.clear()
-        killer = threading.Timer(dice.uniform(0.02, 0.4), running.process.kill)
-        callers: list[Awaitable[None]] = [
-            calls_until_it_dies(running, method, received) for _ in range(CALLERS)
-        ]
-        killer.start()
-        await asyncio.gather(*callers)
+        await require_known(running, agent, set().union(*received.values()))
+        received = {method: set() for method in METHODS}
+        making.arm(running.process.kill, dice.randrange(1, 6 * CALLERS), dice.uniform(0, 0.02))
+        await asyncio.gather(
+            *(calls_until_it_dies(running, m, received[m]) for m in METHODS for _ in range(CALLERS))
+        )
         await running.ended()
-        assert received <= making.answered
-        moments += len(making.answered - received)
-        total += len(received)
+        for method in METHODS:
+            assert received[method] <= making.answered[method]
+            moments[method] += len(making.answered[method] - received[method])
+            total += len(received[method])
         lives += 1
     running = await launch()
-    await require_known(running, agent, received)
+    await require_known(running, agent, set().union(*received.values()))
     print(f"{moments} moments in {lives} lives, {total} ids received")
     assert total, "nothing was received, so nothing was shown"

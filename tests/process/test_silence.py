@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -89,31 +88,25 @@ HOW = (
 )
 
 BODIES = (
-    pytest.param(f'{{"{CANARY}": ', id="cut off"),
-    pytest.param(f'{{"jsonrpc": "2.0", "{CANARY}": 1, "{CANARY}": 2}}', id="twins"),
-    pytest.param(f'{{"jsonrpc": "2.0", "id": "{CANARY}", "method": "{CANARY}"}}', id="an unknown method"),
-    pytest.param(f'{{"jsonrpc": "2.0", "id": ["{CANARY}"], "method": "GetTask"}}', id="an id that is none"),
-    pytest.param(f'[{{"jsonrpc": "2.0", "method": "{CANARY}"}}]', id="a batch"),
-    pytest.param(f'{{"message": {{"parts": ["{CANARY}"]}}}}', id="no envelope"),
-    pytest.param(
-        f'{{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {{"id": {{"{CANARY}": 1}}}}}}',
-        id="a task id that is none",
+    f'{{"{CANARY}": ',
+    f'{{"jsonrpc": "2.0", "{CANARY}": 1, "{CANARY}": 2}}',
+    f'{{"jsonrpc": "2.0", "id": "{CANARY}", "method": "{CANARY}"}}',
+    f'{{"jsonrpc": "2.0", "id": ["{CANARY}"], "method": "GetTask"}}',
+    f'[{{"jsonrpc": "2.0", "method": "{CANARY}"}}]',
+    f'{{"message": {{"parts": ["{CANARY}"]}}}}',
+    f'{{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {{"id": {{"{CANARY}": 1}}}}}}',
+    f"{CANARY}: no JSON",
+    json.dumps(
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "SendMessage",
+            "params": {
+                "message": MESSAGE,
+                "configuration": {"taskPushNotificationConfig": {**PUSH, "url": [HOOK]}},
+            },
+        }
     ),
-    pytest.param(
-        json.dumps(
-            {
-                "jsonrpc": "2.0",
-                "id": 1,
-                "method": "SendMessage",
-                "params": {
-                    "message": MESSAGE,
-                    "configuration": {"taskPushNotificationConfig": {**PUSH, "url": [HOOK]}},
-                },
-            }
-        ),
-        id="a webhook that is none",
-    ),
-    pytest.param(f"{CANARY}: no JSON", id="no JSON"),
 )
 
 
@@ -166,9 +159,6 @@ class Case:
                 assert part[:40] not in text
 
 
-Doing = Callable[[Case, Agent, Teller], Awaitable[int]]
-
-
 @pytest.fixture
 async def case(launch: Launch, agent: Agent) -> Case:
     agent.script = Teller()
@@ -213,24 +203,27 @@ async def test_of_what_is_not_found(case: Case) -> None:
     await case.require_silence(2)
 
 
-@pytest.mark.parametrize("body", BODIES)
-async def test_of_a_body_that_is_refused(case: Case, body: str) -> None:
-    assert (
-        await case.post(body, target=f"/tasks/{CANARY}:cancel/x?{CANARY}=%zz" if body[0] == "k" else "/")
-        < 500
-    )
-    await case.require_silence(1)
+async def test_of_bodies_that_are_refused(case: Case) -> None:
+    for body in BODIES:
+        assert 200 <= await case.post(body) < 500
+    await case.require_silence(len(BODIES))
 
 
-@pytest.mark.parametrize("how", HOW)
-async def test_of_an_agent_that_answers_with(case: Case, agent: Agent, how: str) -> None:
+async def test_of_paths_that_are_refused(case: Case) -> None:
+    targets = [f"/tasks/{CANARY}:cancel/x", f"/a%2f{CANARY}", f"/tasks/x?{CANARY}=1&{CANARY}=2"]
+    for target in targets:
+        assert 400 <= await case.post("{}", target=target) < 500
+    await case.require_silence(len(targets))
+
+
+async def test_of_what_the_agent_says_wrongly(case: Case, agent: Agent) -> None:
     assert isinstance(agent.script, Teller)
-    agent.script.how = how
-    methods = ("SendMessage", "SendStreamingMessage")
-    for method in methods:
-        await case.send(method)
-    assert len(agent.received) == len(methods)
-    await case.require_silence(len(methods))
+    for how in HOW:
+        agent.script.how = how
+        for method in ("SendMessage", "SendStreamingMessage"):
+            await case.send(method)
+    assert len(agent.received) == 2 * len(HOW)
+    await case.require_silence(2 * len(HOW))
 
 
 async def test_of_an_agent_that_is_not_there(case: Case, agent: Agent) -> None:

@@ -125,7 +125,8 @@ class App:
         try:
             await site.start()
         except OSError as problem:
-            raise CannotStart(f"cannot listen on {address}: {problem.strerror or problem}") from None
+            why = os.strerror(problem.errno) if problem.errno else str(problem)
+            raise CannotStart(f"cannot listen on {address}: {why}") from None
         bound = runner.addresses[0]
         return str(bound[0]), int(bound[1])
 

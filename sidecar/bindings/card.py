@@ -121,7 +121,9 @@ def _parse(body: bytes) -> _Object:
             body, catch_duplicate_keys=True, allow_inf_nan=False, float_mode="lossless-float"
         )
     except ValueError as error:
-        raise CardUnreadable(f"the card is no strict JSON: {error}") from None
+        # The parser's own text may quote the card; an extended card is not everybody's.
+        where = str(error).rpartition(" at ")[2]
+        raise CardUnreadable(f"the card is no strict JSON, or repeats a member: {where}") from None
     if not isinstance(raw, dict):
         raise CardUnreadable("the card is no JSON object")
     return raw

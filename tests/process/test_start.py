@@ -78,7 +78,7 @@ async def test_a_port_in_use_stops_the_start(policy: Policy, port: str) -> None:
         ended = await run_to_its_end(policy(**{port: address}))
     assert ended.returncode == WRONG_CONFIGURATION
     assert f"cannot listen on {address}: " in ended.stderr
-    assert "address already in use" in ended.stderr
+    assert "Address already in use" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 

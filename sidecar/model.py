@@ -62,6 +62,14 @@ class Operation(StrEnum):
 
 
 SENDS: Final = frozenset({Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE})
+PUSHES: Final = frozenset(
+    {
+        Operation.CREATE_PUSH_CONFIG,
+        Operation.GET_PUSH_CONFIG,
+        Operation.LIST_PUSH_CONFIGS,
+        Operation.DELETE_PUSH_CONFIG,
+    }
+)
 STREAMS: Final = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
 
 
@@ -117,6 +125,7 @@ class Card:
     requirements: tuple[Alternative, ...]
     skills: Mapping[str, tuple[Alternative, ...]]
     offers_extended: bool = False
+    offers_push: bool = False
 
 
 # --- who is calling --------------------------------------------------------------------------
@@ -297,6 +306,7 @@ class Reason(Enum):
     TENANT_MISMATCH = "tenant_mismatch"
     CONTEXT_MISMATCH = "context_mismatch"
     CONTEXT_NOT_ISSUED = "context_not_issued"
+    PUSH_NOT_OFFERED = "push_not_offered"
     AGENT_NOT_FOUND = "agent_not_found"
     # what is missing before the call is forwarded
     LEDGER_UNAVAILABLE = "ledger_unavailable"

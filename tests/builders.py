@@ -59,7 +59,10 @@ def a_call(
 
 
 def a_card(
-    *alternatives: Alternative, skills: dict[str, tuple[Alternative, ...]] | None = None, tenant: str = ""
+    *alternatives: Alternative,
+    skills: dict[str, tuple[Alternative, ...]] | None = None,
+    tenant: str = "",
+    push: bool = True,
 ) -> Card:
     """Needs of the card and of its skills, under one oauth2 scheme `o`; served over JSON-RPC 1.0."""
     return Card(
@@ -67,6 +70,7 @@ def a_card(
         {"o": Scheme.OAUTH2},
         alternatives,
         skills if skills is not None else {"review": ()},
+        offers_push=push,
     )
 
 

@@ -111,6 +111,7 @@ def _read(raw: _Object) -> Card:
         requirements=_requirements(raw),
         skills=skills,
         offers_extended=_offers_extended(raw),
+        offers_push=_capability(raw, "pushNotifications"),
     )
 
 
@@ -214,7 +215,11 @@ def _interfaces(entry: _Object, binding: str, versions: tuple[Version | None, ..
 
 def _offers_extended(raw: _Object) -> bool:
     flags = [_member(raw, name, bool, False) for name in _EXTENDED_FLAGS]
-    return any(flags) or _member(_member(raw, "capabilities", dict, {}), "extendedAgentCard", bool, False)
+    return any(flags) or _capability(raw, "extendedAgentCard")
+
+
+def _capability(raw: _Object, name: str) -> bool:
+    return _member(_member(raw, "capabilities", dict, {}), name, bool, False)
 
 
 # --- security --------------------------------------------------------------------------------

@@ -116,6 +116,17 @@ ON_THE_WIRE: Final[Mapping[Reason, WireError]] = MappingProxyType(
         Reason.TENANT_MISMATCH: NOT_FOUND,
         Reason.CONTEXT_MISMATCH: NOT_FOUND,
         Reason.CONTEXT_NOT_ISSUED: NOT_FOUND,
+        # A miss too, and no less uniform: it depends on operation and card alone, never on the id.
+        Reason.PUSH_NOT_OFFERED: WireError(
+            400,
+            "FAILED_PRECONDITION",  # 1.0.1 §5.4; UNIMPLEMENTED in 1.0.0
+            -32003,
+            "Push notifications are not supported",
+            in_body=True,
+            detail=False,
+            a2a_reason="PUSH_NOTIFICATION_NOT_SUPPORTED",
+            http_0x=501,
+        ),
         Reason.AGENT_NOT_FOUND: _NOTHING_HERE,  # no mount matches: no A2A yet, and no task
         Reason.LEDGER_UNAVAILABLE: _unavailable("the record of owners is unavailable"),
         Reason.CARD_UNAVAILABLE: _unavailable("the agent's card is unavailable"),

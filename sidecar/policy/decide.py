@@ -7,9 +7,10 @@ Never: awaits, reads a clock, mentions a status code.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sidecar.model import (
+    PUSHES,
     SENDS,
     Call,
     Decision,
@@ -138,7 +139,14 @@ def _judge(
     yield from _before_look_up(call, who, policy, known.needs)
     if call.task_id is not None and ownership.creates(call, policy, known.facts):
         yield policy.scopes, guard(call, who, policy, known.needs or policy.needs).refusal
-    yield policy.ownership, ownership.check(call, policy, known.facts)
+    yield policy.ownership, _as_miss(ownership.check(call, policy, known.facts), call, policy)
+
+
+def _as_miss(refusal: Refusal | None, call: Call, policy: Policy) -> Refusal | None:
+    """Where the card declares no push notifications the agent says so of every id alike (1.0 §3.3.4), and so do we."""
+    if refusal is None or policy.offers_push or call.operation not in PUSHES:
+        return refusal
+    return replace(refusal, reason=Reason.PUSH_NOT_OFFERED)
 
 
 def _before_look_up(

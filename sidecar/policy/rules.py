@@ -61,6 +61,7 @@ class Policy:
     ownership: Mode
     needs: Needs | None
     offers_extended_card: bool
+    offers_push: bool
     rules: config.Scopes
     cards: tuple[Card, ...]
     per_operation: Mapping[Operation, frozenset[str]]
@@ -86,6 +87,7 @@ def compile_policy(agent: config.Agent, whole: config.Config, cards: Sequence[Ca
         ownership=_mode(whole.mode, ownership.mode),
         needs=compile_needs(scopes, cards) if cards else None,
         offers_extended_card=any(card.offers_extended for card in cards),
+        offers_push=not cards or any(card.offers_push for card in cards),
         rules=scopes,
         cards=tuple(cards),
         per_operation=_per_operation(scopes),

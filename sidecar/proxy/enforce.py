@@ -28,6 +28,8 @@ from sidecar.proxy.obligations import Carrier
 
 log = structlog.get_logger()
 
+_MISSES = NOT_FOUND_REASONS | {Reason.PUSH_NOT_OFFERED}
+
 
 @dataclass(slots=True)
 class Progress:
@@ -120,7 +122,7 @@ async def look_up(
 
 def _refusal_reply(refusal: Refusal, exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
     reply = encode_refusal(refusal, progress.form, exchange.id)
-    if refusal.reason in NOT_FOUND_REASONS and progress.who is not None:
+    if refusal.reason in _MISSES and progress.who is not None:
         # Invariant 6: why it was a miss is looked up after the last byte has left, for every miss alike.
         reply.after = lambda: deps.background.start(_audit_misses(exchange.id, progress, deps))
     return reply

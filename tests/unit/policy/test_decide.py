@@ -6,6 +6,7 @@ import pytest
 
 from sidecar import config
 from sidecar.model import (
+    PUSHES,
     Call,
     Decision,
     Fact,
@@ -283,3 +284,16 @@ def test_a_resource_of_another_agent_is_another_resource() -> None:
     assert outcome_of(decide(a_call(task="t-1"), a_principal(), POLICY, Known(elsewhere))) == Reason.NOT_FOUND
     assert AGENT != "other"
     assert ALICE.subject == "alice"
+
+
+@pytest.mark.parametrize("operation", sorted(PUSHES))
+def test_without_push_notifications_every_id_that_is_not_the_callers_gets_the_agents_answer(
+    operation: Operation,
+) -> None:
+    bare = a_policy(a_card(push=False))
+    assert (
+        outcome_of(decide(a_call(operation, task="t-1"), a_principal(), bare, Known()))
+        == Reason.PUSH_NOT_OFFERED
+    )
+    assert outcome_of(decide(a_call(operation, task="t-1"), a_principal(), bare, Known(OWNED))) == "permit"
+    assert outcome_of(decide(a_call(task="t-1"), a_principal(), bare, Known())) == Reason.NOT_FOUND

@@ -15,6 +15,8 @@ from typing import Final
 
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"[\r\n]")
+_LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
+_FIELDS: Final = frozenset({b"data", b"event", b"id", b"retry"})
 _CR: Final = 0x0D
 _LF: Final = 0x0A
 
@@ -33,6 +35,15 @@ class SseEvent:
 
     raw: bytes
     data: bytes | None
+
+
+def is_event_stream(raw: bytes, *, first: bool) -> bool:
+    """Whether `raw` holds nothing but comments and fields of an event stream, so that what is not data carries nothing.
+
+    A field of another name would be ignored by a browser and shown by a reader that is laxer than it.
+    """
+    lines = _LINE_ENDS.split(raw.removeprefix(_BOM) if first else raw)
+    return all(not line or line[:1] == b":" or line.partition(b":")[0] in _FIELDS for line in lines)
 
 
 class SseParser:

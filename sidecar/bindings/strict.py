@@ -128,6 +128,8 @@ def fold(name: str) -> str:
     return folded if folded.startswith("_") else folded.translate(_SEPARATORS)
 
 
+_MOST_MEMBERS: Final = 1000  # of one protocol object; metadata and data are not counted
+
 _SEPARATORS: Final = str.maketrans("", "", "_- \t\n\r\x00")
 
 
@@ -157,6 +159,8 @@ def members(
     Raises Refused(reason) for two spellings of one member, and for a member in a spelling that
     only a lenient parser would match.
     """
+    if len(value) > _MOST_MEMBERS:
+        raise Refused(reason, f"`{where}` has more than {_MOST_MEMBERS} members")
     found: dict[str, Any] = {}
     spellings = known.spellings
     for spelt, content in value.items():

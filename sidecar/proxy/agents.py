@@ -52,6 +52,7 @@ class GuardedAgent:
         self.audiences = agent.audiences
         self.strips_credentials = agent.authorization == "strip"
         self.mount = tuple(segment for segment in agent.mount.split("/") if segment)
+        self.upstream_url, self.public_url = agent.upstream.rstrip("/"), agent.public_url.rstrip("/")
         self.upstream = Upstream(agent.upstream, whole.limits)
         self._config = agent
         self._whole = whole

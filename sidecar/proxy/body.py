@@ -18,6 +18,7 @@ from sidecar.model import Exchange, Reason, Refused
 
 _SNIFF = 1024  # bytes in which the first non-blank one must appear (design §2.2)
 _FOR_FORM = 64 * 1024  # bytes read for a caller without a valid credential
+_RATIO, _RATIO_FREE = 100, 2**20  # a body may inflate a hundredfold, or to a MiB
 _BLANK = b" \t\r\n"
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _OVERLAPPING = frozenset(
@@ -50,13 +51,14 @@ async def read_body(exchange: Exchange, limits: Limits) -> Body:
         async with asyncio.timeout(limits.body_timeout):
             start, ended = await _start(chunks)
             if coding is None and not _may_be_json(start):
-                return Body(None, _chain(start, chunks, ended))
+                return Body(None, _chain(start, chunks, ended, limits.body_timeout))
             whole = await _whole(start, chunks, ended, limits.body)
     except TimeoutError:
         raise Refused(Reason.BODY_TOO_SLOW) from None
     if coding is not None:
-        return Body(inflate(whole, coding, limits.body), inflated=True)
-    return Body(whole)
+        whole = inflate(whole, coding, min(limits.body, max(_RATIO_FREE, _RATIO * len(whole))))
+    _check_values(whole, limits.values)
+    return Body(whole, inflated=coding is not None)
 
 
 async def read_for_form(exchange: Exchange, limits: Limits) -> Body:
@@ -121,7 +123,7 @@ async def _start(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:
     start = b""
     async for chunk in chunks:
         start += chunk
-        if len(start) >= _SNIFF or len(start.lstrip(_BLANK)) >= 4:
+        if len(start) >= _SNIFF or len(_bare(start)) >= 4:
             return start, False
     return start, True
 
@@ -131,12 +133,25 @@ def _may_be_json(start: bytes) -> bool:
     head = start[:_SNIFF]
     if head.startswith(_MARKS):
         return True
-    bare = head.lstrip(_BLANK)
-    if not bare:
-        return True
-    if bare[:1] in b"{[":
-        return True
-    return b"\0" in bare[:4] and bare.replace(b"\0", b"").lstrip(_BLANK)[:1] in (b"{", b"[")
+    bare = _bare(head)
+    return not bare or bare[:1] in (b"{", b"[")
+
+
+def _bare(start: bytes) -> bytes:
+    """Without NULs, which are half of UTF-16 and three quarters of UTF-32, and without leading blanks."""
+    return start.translate(None, b"\0").lstrip(_BLANK)
+
+
+def _check_values(whole: bytes, limit: int) -> None:
+    """Bound what parsing costs: a small compressed body may hold millions of values. Text is cheap, whatever its size.
+
+    Counted from above, in C: objects and lists, strings, and commas for the rest.
+    """
+    if len(whole) <= limit:
+        return
+    containers = whole.count(b"{") + whole.count(b"[")
+    if containers > limit or whole.count(b'"') > 2 * limit or whole.count(b",") > 4 * limit:
+        raise Refused(Reason.BODY_TOO_LARGE, "the body holds more values than limits.values")
 
 
 async def _whole(start: bytes, chunks: AsyncIterator[bytes], ended: bool, limit: int) -> bytes:
@@ -152,9 +167,15 @@ async def _whole(start: bytes, chunks: AsyncIterator[bytes], ended: bool, limit:
     return b"".join(parts) if len(parts) > 1 else start
 
 
-async def _chain(start: bytes, chunks: AsyncIterator[bytes], ended: bool) -> AsyncIterator[bytes]:
+async def _chain(
+    start: bytes, chunks: AsyncIterator[bytes], ended: bool, idle: float
+) -> AsyncIterator[bytes]:
+    """The streamed body. A caller who stalls for `idle` seconds gives the agent's connection back."""
     if start:
         yield start
-    if not ended:
-        async for chunk in chunks:
-            yield chunk
+    while not ended:
+        async with asyncio.timeout(idle):
+            chunk = await anext(chunks, b"")
+        if not chunk:
+            return
+        yield chunk

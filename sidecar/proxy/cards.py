@@ -139,7 +139,8 @@ class Cards:
             await asyncio.gather(self._flight, return_exceptions=True)
 
     def _start(self) -> None:
-        if (self._flight is None or self._flight.done()) and self._now() - self._tried >= _BACK_OFF:
+        pause = _BACK_OFF if self.problem else 0.0
+        if (self._flight is None or self._flight.done()) and self._now() - self._tried >= pause:
             self._tried = self._now()
             self._flight = asyncio.get_running_loop().create_task(self._fetch_all())
 

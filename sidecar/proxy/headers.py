@@ -83,6 +83,8 @@ _CREDENTIALS = frozenset({"authorization", "cookie", "dpop"})
 
 _OURS = HOP_BY_HOP | {"server", "date", "content-length"}  # the edge's own on every reply
 
+_ADDRESSES = frozenset({"location", "content-location"})
+
 _DROPPED = {
     (strip, inflated): HOP_BY_HOP
     | _REPLACED
@@ -114,16 +116,23 @@ def to_upstream(
     return out
 
 
-def to_downstream(inbound: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """The reply headers the caller gets; Date, Server and the framing are the edge's own."""
-    dropped = HOP_BY_HOP | {"server", "date", "content-length"}
-    listed = {
-        token.strip().lower() for value in inbound.getall("Connection", ()) for token in value.split(",")
-    }
+def to_downstream(inbound: CIMultiDictProxy[str], upstream: str, public_url: str) -> CIMultiDict[str]:
+    """The reply headers the caller gets; Date, Server and the framing are the edge's own.
+
+    A redirect to the agent's own address (`upstream`) leads to where callers find it (`public_url`).
+    """
+    dropped = _OURS
+    if "Connection" in inbound:
+        dropped = dropped | {
+            t.strip().lower() for value in inbound.getall("Connection") for t in value.split(",")
+        }
     out: CIMultiDict[str] = CIMultiDict()
     for name, value in inbound.items():
         lower = name.lower()
-        if lower not in dropped and lower not in listed:
+        if lower in _ADDRESSES and value.startswith(upstream):
+            rest = value[len(upstream) :]
+            value = public_url + rest if rest[:1] in ("", "/", "?", "#") else value
+        if lower not in dropped:
             out.add(name, value)
     return out
 

@@ -25,6 +25,7 @@ from sidecar.proxy.headers import SERVER
 
 Answer = Callable[[Exchange], Awaitable[Reply]]
 
+_SPOKEN = ((1, 1), (1, 0))
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _TIMEOUT = (
     b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nServer: "
@@ -120,14 +121,7 @@ class Connection(RequestHandler):
     ) -> web.StreamResponse:
         """What the parser refused. Nothing of the request is quoted, in the page or in a log."""
         too_large = exc is not None and "TooLong" in type(exc).__name__
-        reason = Reason.INTERNAL if status >= 500 else Reason.INVALID_REQUEST
-        reply = encode_refusal(Refusal(reason), Form(), "")
-        assert isinstance(reply.body, bytes)
-        response = web.Response(
-            status=431 if too_large else status, headers={**reply.headers, "Server": SERVER}, body=reply.body
-        )
-        response.force_close()
-        return response
+        return _bad_request(431 if too_large else status)
 
     async def shutdown(self, timeout: float | None = 15.0) -> None:
         """Let what is under way end, up to `timeout` seconds; aiohttp's own would wait twice as long."""
@@ -155,6 +149,15 @@ class Connection(RequestHandler):
         if self.idle and self.transport is not None:
             self.transport.write(_TIMEOUT)
             self.force_close()
+
+
+def _bad_request(status: int = 400) -> web.Response:
+    reason = Reason.INTERNAL if status >= 500 else Reason.INVALID_REQUEST
+    reply = encode_refusal(Refusal(reason), Form(), "")
+    assert isinstance(reply.body, bytes)
+    response = web.Response(status=status, headers={**reply.headers, "Server": SERVER}, body=reply.body)
+    response.force_close()
+    return response
 
 
 class HttpServer(web.Server):
@@ -190,6 +193,8 @@ class HttpServer(web.Server):
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         exchange = HttpExchange(request, self._new_id())
+        if exchange.head.http_version not in _SPOKEN:
+            return _bad_request()
         reply = await self._answer(exchange)
         try:
             return await self._respond(request, reply)

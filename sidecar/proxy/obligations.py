@@ -15,7 +15,19 @@ from sidecar.bindings.extended import card_in, with_card
 from sidecar.bindings.own_requests import cancel_request
 from sidecar.bindings.refusals import encode_refusal
 from sidecar.bindings.replies import LongReply, Seen, Shape, Unclear, read_reply
-from sidecar.model import SENDS, Call, Exchange, Operation, Permit, Reason, Refusal, Refused, Reply, Watch
+from sidecar.model import (
+    SENDS,
+    STREAMS,
+    Call,
+    Exchange,
+    Operation,
+    Permit,
+    Reason,
+    Refusal,
+    Refused,
+    Reply,
+    Watch,
+)
 from sidecar.proxy import headers
 from sidecar.proxy.agents import GuardedAgent, View
 from sidecar.proxy.body import Body, inflate
@@ -66,7 +78,7 @@ class Carrier:
             if refused.refusal.reason is Reason.AGENT_UNAVAILABLE:  # nothing was sent
                 await watcher.unreserve()
             raise
-        if _media_type(reply) == _EVENT_STREAM and reply.status < 300:
+        if _media_type(reply) == _EVENT_STREAM:
             return self._stream(reply, watcher)
         return await self._unary(reply, watcher)
 
@@ -82,13 +94,19 @@ class Carrier:
             sent["Content-Length"] = head.headers["Content-Length"]
         return await self._agent.upstream.forward(self._permit, head.method, sent, body or None)
 
+    def _down(self, reply: UpstreamReply) -> CIMultiDict[str]:
+        return headers.to_downstream(reply.headers, self._agent.upstream_url, self._agent.public_url)
+
     def _pass(self, reply: UpstreamReply) -> Reply:
-        return Reply(reply.status, headers.to_downstream(reply.headers), reply, reply.length)
+        return Reply(reply.status, self._down(reply), reply, reply.length)
 
     def _stream(self, reply: UpstreamReply, watcher: Watcher) -> Reply:
-        if _coding(reply.headers):
+        streams = (
+            watcher.call.operation in SENDS | STREAMS and reply.status < 300 and not _coding(reply.headers)
+        )
+        if not streams and self._permit.enforcing:
             reply.close()
-            raise Refused(Reason.REPLY_UNREADABLE, internal="a compressed event stream")
+            raise Refused(Reason.REPLY_UNREADABLE, internal="an event stream where none can be read")
         stream = WatchedStream(
             reply,
             watcher,
@@ -98,7 +116,7 @@ class Carrier:
             drains=self._view.drains_streams and watcher.call.operation is Operation.SUBSCRIBE_TO_TASK,
             decision_id=self._exchange.id,
         )
-        return Reply(reply.status, headers.to_downstream(reply.headers), stream)
+        return Reply(reply.status, self._down(reply), stream)
 
     async def _unary(self, reply: UpstreamReply, watcher: Watcher) -> Reply:
         raw = await self._read(reply, watcher)
@@ -120,7 +138,7 @@ class Carrier:
                     raise Refused(
                         Reason.REPLY_UNREADABLE, internal="a send answered with neither task nor message"
                     )
-        out = headers.to_downstream(reply.headers)
+        out = self._down(reply)
         if self._permit.watch is Watch.CARD and seen.shape is not Shape.ERROR:
             raw = self._rewritten(raw, out)
         # A reply to HEAD or a 204 keeps the length the agent declared.
@@ -157,7 +175,7 @@ class Carrier:
             plain = inflate(raw, coding, self._deps.limits.reply) if coding else raw
             return read_reply(plain, reply.status, watcher.call)
         except (Unclear, Refused) as problem:
-            if reply.status >= 300 or not self._permit.enforcing:
+            if not self._permit.enforcing:
                 return Seen(Shape.ERROR if reply.status >= 300 else Shape.NOTHING)
             watcher.note("reply_unreadable", str(problem))
             raise Refused(Reason.REPLY_UNREADABLE, internal=str(problem)) from None
@@ -167,6 +185,8 @@ class Carrier:
 
     def _rewritten(self, raw: bytes, out: CIMultiDict[str]) -> bytes:
         assert isinstance(self._permit.call, Call)
+        if coding := out.popall("Content-Encoding", None):
+            raw = inflate(raw, ",".join(coding).strip().lower(), self._deps.limits.reply)
         card = card_in(raw, self._permit.call.dialect)
         if card is None:
             return raw

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 
 from sidecar.bindings.refusals import NOT_FOUND_REASONS, encode_refusal, stream_failure
 from sidecar.bindings.replies import Seen, Unclear, read_event
-from sidecar.bindings.sse import EventTooLarge, SseEvent, SseParser
+from sidecar.bindings.sse import EventTooLarge, SseEvent, SseParser, is_event_stream
 from sidecar.model import Reason, Refused
 from sidecar.proxy.tasks import Settling
 from sidecar.proxy.upstream import UpstreamReply
@@ -44,6 +44,7 @@ class WatchedStream:
         self._failure: Refused | None = None
         self._masks = watcher.call.task_id is not None and watcher.permit.enforcing
         self._first = True
+        self._untouched = True  # no block was released yet
         self._last = b""  # what the agent left without a closing blank line
 
     def __aiter__(self) -> AsyncIterator[bytes]:
@@ -86,16 +87,18 @@ class WatchedStream:
         released = b""
         while self._pending:
             event = self._pending[0]  # taken off once admitted: whoever goes on after a cancellation finds it
-            if event.data is not None:
-                if released and not self._watcher.settled:
-                    return released  # comments do not wait until an owner is recorded
-                try:
+            if event.data is not None and released and not self._watcher.settled:
+                return released  # comments do not wait until an owner is recorded
+            try:
+                self._check_lines(event.raw)
+                if event.data is not None:
                     await self._admit(event.data)
-                except Refused as refused:
-                    self._failure = refused
-                    if released:
-                        return released  # what came before is the caller's
-                    raise
+            except Refused as refused:
+                self._failure = refused
+                if released:
+                    return released  # what came before is the caller's
+                raise
+            self._untouched = False
             self._pending.popleft()
             released += event.raw
         return released
@@ -113,6 +116,7 @@ class WatchedStream:
     async def _finish(self) -> None:
         """The agent ended the stream; what stands without its blank line must still be a whole event."""
         rest = self._parser.close()
+        self._check_lines(rest)
         for event in SseParser(len(rest) + 2).feed(rest + b"\n\n") if rest.strip() else ():
             if event.data is None:
                 continue
@@ -126,6 +130,10 @@ class WatchedStream:
         self._reply.close()
         await self._watcher.unreserve()
         self._last = rest
+
+    def _check_lines(self, raw: bytes) -> None:
+        if self._watcher.permit.enforcing and not is_event_stream(raw, first=self._untouched):
+            raise Refused(Reason.REPLY_UNREADABLE, internal="a line that is none of an event stream")
 
     async def _admit(self, data: bytes) -> None:
         try:

@@ -68,7 +68,9 @@ class Settling(Background):
 
     def full(self, owner: Owner) -> bool:
         """Whether there is no place for a call of `owner`, should its caller leave."""
-        return len(self._tasks) >= self._limit or self._of[owner] >= self._share
+        # A burst in flight may overshoot its owner's share; it must not take the places of others.
+        taken = sum(min(count, self._share) for count in self._of.values())
+        return taken >= self._limit or self._of[owner] >= self._share
 
     async def see_through(self, work: Coroutine[Any, Any, T], owner: Owner) -> T:
         """Await `work`; if the caller leaves meanwhile, `work` goes on without one."""

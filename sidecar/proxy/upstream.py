@@ -79,7 +79,10 @@ class Upstream:
             connector=aiohttp.TCPConnector(limit=limits.connections, keepalive_timeout=KEEPALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=limits.connect_timeout, sock_read=limits.stream_idle_timeout
+                total=None,
+                connect=2 * limits.connect_timeout,  # a free place among `limits.connections` included
+                sock_connect=limits.connect_timeout,
+                sock_read=limits.stream_idle_timeout,
             ),
             auto_decompress=False,
             skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
@@ -143,6 +146,9 @@ class Upstream:
             raise Refused(Reason.AGENT_UNAVAILABLE, internal=type(problem).__name__) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
             raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
+        if response.status < 200:  # an upgrade nobody asked for
+            response.close()
+            raise Refused(Reason.AGENT_FAILED, internal=f"status {response.status}")
         return UpstreamReply(response.status, response.headers, response)
 
 

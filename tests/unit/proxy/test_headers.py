@@ -78,5 +78,20 @@ def test_replies_lose_what_is_of_one_hop_or_ours() -> None:
         ("Connection", "keep-alive, X-Hop"), ("Keep-Alive", "5"), ("X-Hop", "1"), ("Server", "uvicorn"), ("Date", "now"),
         ("Content-Length", "5"), ("ETag", "x"), ("Set-Cookie", "a"), ("Set-Cookie", "b"), ("WWW-Authenticate", "Bearer"),
     ]  # fmt: skip
-    kept = list(to_downstream(CIMultiDictProxy(CIMultiDict(pairs))).items())
+    kept = list(to_downstream(CIMultiDictProxy(CIMultiDict(pairs)), "http://a:1", "https://p").items())
     assert kept == [("ETag", "x"), ("Set-Cookie", "a"), ("Set-Cookie", "b"), ("WWW-Authenticate", "Bearer")]
+
+
+@pytest.mark.parametrize(
+    ("location", "told"),
+    [
+        pytest.param("http://a:1/base/foo/?x=1", "https://p/code/foo/?x=1", id="the agent's own address"),
+        pytest.param("http://a:1/base", "https://p/code", id="exactly it"),
+        pytest.param("http://a:1/basement", "http://a:1/basement", id="not one that only begins like it"),
+        pytest.param("https://elsewhere/x", "https://elsewhere/x", id="somebody else's"),
+        pytest.param("/relative", "/relative", id="a relative one"),
+    ],
+)
+def test_a_redirect_to_the_agent_leads_to_where_callers_find_it(location: str, told: str) -> None:
+    inbound = CIMultiDictProxy(CIMultiDict([("Location", location)]))
+    assert to_downstream(inbound, "http://a:1/base", "https://p/code")["Location"] == told

@@ -1,44 +1,26 @@
-"""Agent cards: what they say, and the copy that is safe to hand out.
+"""Agent cards: what they say.
 
-Owns: reading a card of any version into a Card, rewriting its interface addresses, its entity tag.
-Never: fetches a card, looks at a request, or touches a URL that is no interface address.
+Owns: reading a card of any version, or a hybrid, into a Card.
+Never: fetches a card, looks at a request, or changes one (card_rewriting.py does).
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import product
-from typing import Any, Final, Literal, TypeVar
-from urllib.parse import SplitResult, unquote, urlsplit
+from typing import Any, Final, TypeVar
 
 import jiter
-import orjson
 
 from sidecar.model import Alternative, Binding, Card, Dialect, Interface, Scheme, Version
 
 _T = TypeVar("_T")
-_Object = dict[str, Any]
+Object = dict[str, Any]
 
 
 class CardUnreadable(ValueError):
     """The card cannot be used. The message tells an operator which member is wrong."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fronting:
-    """What we front, and where clients reach it.
-
-    `upstream` and `public_url` are absolute http(s) URLs without query. `dialects` None means every
-    JSON-RPC and HTTP+JSON dialect. `signatures` says what happens to a signed card whose bytes change.
-    """
-
-    upstream: str
-    public_url: str
-    dialects: frozenset[Dialect] | None = None
-    signatures: Literal["strip", "refuse"] = "strip"
 
 
 # --- one table per thing a card spells in several ways -----------------------------------------
@@ -70,11 +52,7 @@ _ONEOF: Final[Mapping[str, Scheme]] = {
 }
 
 _EXTENDED_FLAGS: Final = ("supportsAuthenticatedExtendedCard", "supportsExtendedAgentCard")  # 0.3, 1.0 drafts
-_LEGACY_MEMBERS: Final = ("url", "preferredTransport", "additionalInterfaces", "protocolVersion")
-_PORTS: Final = {"http": 80, "https": 443}
 _VERSION: Final = re.compile(r"(\d+\.\d+)(?:\.[0-9A-Za-z.+-]+)?")
-_NO_URL: Final = re.compile(r"[\x00-\x20\x7f\\]")
-_BARE_AUTHORITY: Final = re.compile(r"(?:[^/?#:]+:\d+|\[[0-9A-Fa-f:.]+\](?::\d+)?)(?![^/?#])")
 _KINDS: Final = {str: "a string", bool: "a boolean", list: "a list", dict: "an object"}
 _MOST_COMBINATIONS: Final = 1024
 
@@ -88,18 +66,18 @@ def read_card(body: bytes) -> Card:
     Raises CardUnreadable for what is no strict JSON (duplicate keys included) and for malformed
     members that matter to enforcement. Members we do not know are ignored.
     """
-    return _read(_parse(body))
+    return card_of(parse_card(body))
 
 
-def _read(raw: _Object) -> Card:
+def card_of(raw: Object) -> Card:
     entries = [
-        *(i for entry in _objects(raw, "supportedInterfaces") for i in _supported(entry)),
-        *(_main(raw) or ()),
-        *(i for entry in _objects(raw, "additionalInterfaces") for i in _additional(raw)(entry)),
+        *(i for entry in objects(raw, "supportedInterfaces") for i in supported(entry)),
+        *(main_interfaces(raw) or ()),
+        *(i for entry in objects(raw, "additionalInterfaces") for i in additional_interfaces(raw)(entry)),
     ]
     skills: dict[str, tuple[Alternative, ...]] = {}
-    for skill in _objects(raw, "skills"):
-        id_ = _member(skill, "id", str, "")
+    for skill in objects(raw, "skills"):
+        id_ = member(skill, "id", str, "")
         if not id_:
             raise CardUnreadable("a skill has no `id`")
         if id_ in skills:
@@ -115,7 +93,7 @@ def _read(raw: _Object) -> Card:
     )
 
 
-def _parse(body: bytes) -> _Object:
+def parse_card(body: bytes) -> Object:
     try:
         # Lossless: a number we do not understand leaves with the digits it came with.
         raw = jiter.from_json(
@@ -130,7 +108,7 @@ def _parse(body: bytes) -> _Object:
     return raw
 
 
-def _key(holder: _Object, name: str) -> str | None:
+def key_of(holder: Object, name: str) -> str | None:
     """The key `name` is written under: camelCase, or snake_case as ProtoJSON also reads it.
 
     Clients differ on what they make of twins and of wrong case, so both are refused.
@@ -144,9 +122,9 @@ def _key(holder: _Object, name: str) -> str | None:
     return alike[0]
 
 
-def _member(holder: _Object, name: str, kind: type[_T], default: _T) -> _T:
+def member(holder: Object, name: str, kind: type[_T], default: _T) -> _T:
     """The member `name`, or `default` where it is absent or null (ProtoJSON: unset)."""
-    key = _key(holder, name)
+    key = key_of(holder, name)
     value = None if key is None else holder[key]
     if value is None:
         return default
@@ -155,8 +133,8 @@ def _member(holder: _Object, name: str, kind: type[_T], default: _T) -> _T:
     return value
 
 
-def _objects(holder: _Object, name: str) -> list[_Object]:
-    entries = _member(holder, name, list, [])
+def objects(holder: Object, name: str) -> list[Object]:
+    entries = member(holder, name, list, [])
     if not all(isinstance(entry, dict) for entry in entries):
         raise CardUnreadable(f"`{name}` must hold objects")
     return entries
@@ -165,35 +143,35 @@ def _objects(holder: _Object, name: str) -> list[_Object]:
 # --- interfaces ------------------------------------------------------------------------------
 
 
-def _supported(entry: _Object) -> tuple[Interface, ...]:
+def supported(entry: Object) -> tuple[Interface, ...]:
     """One of 1.0's `supportedInterfaces`. Without a version it is 1.0's: earlier cards lack the list."""
-    version = _version(_member(entry, "protocolVersion", str, "") or "1.0")
-    return _interfaces(entry, _member(entry, "protocolBinding", str, ""), (version,))
+    version = _version(member(entry, "protocolVersion", str, "") or "1.0")
+    return _interfaces(entry, member(entry, "protocolBinding", str, ""), (version,))
 
 
-def _main(raw: _Object) -> tuple[Interface, ...] | None:
+def main_interfaces(raw: Object) -> tuple[Interface, ...] | None:
     """`url` with `preferredTransport`, whose default is JSON-RPC; None where a card has no `url`."""
-    key = _key(raw, "url")
+    key = key_of(raw, "url")
     if key is None or raw[key] is None:
         return None
-    return _interfaces(raw, _member(raw, "preferredTransport", str, "") or "JSONRPC", _legacy_versions(raw))
+    return _interfaces(raw, member(raw, "preferredTransport", str, "") or "JSONRPC", _legacy_versions(raw))
 
 
-def _additional(raw: _Object) -> Callable[[_Object], tuple[Interface, ...]]:
+def additional_interfaces(raw: Object) -> Callable[[Object], tuple[Interface, ...]]:
     versions = _legacy_versions(raw)
-    return lambda entry: _interfaces(entry, _member(entry, "transport", str, ""), versions)
+    return lambda entry: _interfaces(entry, member(entry, "transport", str, ""), versions)
 
 
-def _legacy_versions(raw: _Object) -> tuple[Version | None, ...]:
+def _legacy_versions(raw: Object) -> tuple[Version | None, ...]:
     """What the 0.x members of a card speak; cards state it from 0.2.5 on."""
-    stated = _member(raw, "protocolVersion", str, "")
-    hybrid = bool(_objects(raw, "supportedInterfaces"))
+    stated = member(raw, "protocolVersion", str, "")
+    hybrid = bool(objects(raw, "supportedInterfaces"))
     if hybrid and (not stated or _version(stated) is Version.V1_0):
         return (Version.V0_3,)
     if stated:
         return (_version(stated),)
     # `authentication` exists in 0.1 only; a card without version may be of any release before 0.2.5.
-    first = () if _key(raw, "authentication") is None else (Version.V0_1,)
+    first = () if key_of(raw, "authentication") is None else (Version.V0_1,)
     return (*first, Version.V0_2, Version.V0_3)
 
 
@@ -203,38 +181,38 @@ def _version(text: str) -> Version | None:
     return next((v for v in Version if match and v.value == match[1]), None)
 
 
-def _interfaces(entry: _Object, binding: str, versions: tuple[Version | None, ...]) -> tuple[Interface, ...]:
-    key = _key(entry, "url")
+def _interfaces(entry: Object, binding: str, versions: tuple[Version | None, ...]) -> tuple[Interface, ...]:
+    key = key_of(entry, "url")
     if key is None or not isinstance(entry[key], str):
         raise CardUnreadable("an interface has no `url`")
     known = dict.fromkeys(_DIALECTS[binding, v] for v in versions if (binding, v) in _DIALECTS)
     # Only 1.0's entries have a tenant; on a 0.x card the member would mean nothing.
-    tenant = _member(entry, "tenant", str, "") if _key(entry, "protocolBinding") else ""
+    tenant = member(entry, "tenant", str, "") if key_of(entry, "protocolBinding") else ""
     return tuple(Interface(entry[key], dialect, tenant) for dialect in known or (None,))
 
 
-def _offers_extended(raw: _Object) -> bool:
-    flags = [_member(raw, name, bool, False) for name in _EXTENDED_FLAGS]
+def _offers_extended(raw: Object) -> bool:
+    flags = [member(raw, name, bool, False) for name in _EXTENDED_FLAGS]
     return any(flags) or _capability(raw, "extendedAgentCard")
 
 
-def _capability(raw: _Object, name: str) -> bool:
-    return _member(_member(raw, "capabilities", dict, {}), name, bool, False)
+def _capability(raw: Object, name: str) -> bool:
+    return member(member(raw, "capabilities", dict, {}), name, bool, False)
 
 
 # --- security --------------------------------------------------------------------------------
 
 
-def _schemes(raw: _Object) -> dict[str, Scheme]:
+def _schemes(raw: Object) -> dict[str, Scheme]:
     found: dict[str, Scheme] = {}
-    for name, scheme in _member(raw, "securitySchemes", dict, {}).items():
+    for name, scheme in member(raw, "securitySchemes", dict, {}).items():
         if not isinstance(scheme, dict):
             raise CardUnreadable(f"security scheme `{name}` is no object")
         found[name] = _scheme(scheme)
     return found
 
 
-def _scheme(scheme: _Object) -> Scheme:
+def _scheme(scheme: Object) -> Scheme:
     """1.0's member first; hybrid cards carry 0.3's `type` beside it. Two kinds at once are no kind.
 
     @a2a-js/sdk 1.x writes its own inside on the wire: `{"scheme": {"$case": "oauth2SecurityScheme", "value": …}}`.
@@ -242,24 +220,24 @@ def _scheme(scheme: _Object) -> Scheme:
     chosen = scheme.get("scheme")
     if isinstance(chosen, dict) and isinstance(case := chosen.get("$case"), str):
         scheme = {case: chosen.get("value")}
-    present = [name for name in _ONEOF if _key(scheme, name) is not None]
+    present = [name for name in _ONEOF if key_of(scheme, name) is not None]
     if len(present) > 1:
         return Scheme.UNKNOWN
     if present:
-        inner = _member(scheme, present[0], dict, {})
+        inner = member(scheme, present[0], dict, {})
         kind = _ONEOF[present[0]]
         return _http(inner) if kind is Scheme.HTTP_OTHER else kind
-    type_ = _member(scheme, "type", str, "")
+    type_ = member(scheme, "type", str, "")
     return _http(scheme) if type_ == "http" else _TYPES.get(type_, Scheme.UNKNOWN)
 
 
-def _http(scheme: _Object) -> Scheme:
+def _http(scheme: Object) -> Scheme:
     # RFC 9110 §11.1: authentication scheme names are case-insensitive.
-    bearer = _member(scheme, "scheme", str, "").casefold() == "bearer"
+    bearer = member(scheme, "scheme", str, "").casefold() == "bearer"
     return Scheme.HTTP_BEARER if bearer else Scheme.HTTP_OTHER
 
 
-def _requirements(holder: _Object) -> tuple[Alternative, ...]:
+def _requirements(holder: Object) -> tuple[Alternative, ...]:
     """The alternatives of a card or of a skill; empty means that nothing is declared.
 
     A hybrid has 1.0's `securityRequirements` and 0.3's `security`. Where the two differ we cannot
@@ -279,11 +257,11 @@ def _requirements(holder: _Object) -> tuple[Alternative, ...]:
     )
 
 
-def _alternatives(holder: _Object, name: str) -> tuple[Alternative, ...]:
-    return tuple(_alternative(name, entry) for entry in _objects(holder, name))
+def _alternatives(holder: Object, name: str) -> tuple[Alternative, ...]:
+    return tuple(_alternative(name, entry) for entry in objects(holder, name))
 
 
-def _alternative(name: str, entry: _Object) -> Alternative:
+def _alternative(name: str, entry: Object) -> Alternative:
     """`{"schemes": {…}}` (1.0, protobuf 0.3) or `{…}` (0.2, 0.3). Empty: OpenAPI's anonymous."""
     members = entry
     if isinstance(entry.get("schemes"), dict):  # a list there is a scheme of that name, in 0.3's form
@@ -300,163 +278,3 @@ def _scopes(name: str, value: object) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(scope, str) for scope in value):
         raise CardUnreadable(f"`{name}` has an entry whose scopes are no list of strings")
     return frozenset(value)
-
-
-# --- rewriting -------------------------------------------------------------------------------
-
-
-def rewrite_card(body: bytes, fronting: Fronting) -> bytes:
-    """The card as clients may see it: fronted interfaces only, each at our public address.
-
-    Returns the very same object if nothing needs to change, so that a signature stays valid.
-    Raises CardUnreadable as `read_card` does, and if no interface is left, if the card is signed
-    and `signatures` is `refuse`, or if it has an integer that cannot be written back exactly.
-    """
-    raw = _parse(body)
-    _read(raw)
-    # Read before anything is dropped: whether a card is a hybrid decides what its 0.x members speak.
-    main, additional = _main(raw), _additional(raw)
-    changed = [
-        _narrow(raw, "supportedInterfaces", _supported, fronting),
-        _narrow(raw, "additionalInterfaces", additional, fronting),
-        main is not None and _rewrite_main(raw, main, fronting),
-    ]
-    if not _read(raw).interfaces:
-        raise CardUnreadable("the card has no interface we front")
-    if not any(changed):
-        return body
-    if raw.get("signatures"):
-        if fronting.signatures == "refuse":
-            raise CardUnreadable("the card is signed and its addresses would have to be rewritten")
-        del raw["signatures"]  # it covers the addresses (1.0 §8.4.1): kept, it would be a false one
-    try:
-        return orjson.dumps(raw, default=_digits)
-    except orjson.JSONEncodeError as error:
-        raise CardUnreadable(f"the card cannot be written back unchanged: {error}") from None
-
-
-def etag(body: bytes) -> str:
-    """Strong entity tag over the served bytes (RFC 9110 §8.8.3), quotes included."""
-    return f'"{hashlib.sha256(body).hexdigest()[:32]}"'
-
-
-def rest_bases(card: Card, fronting: Fronting) -> tuple[tuple[str, ...], ...]:
-    """Decoded path segments below the mount under which HTTP+JSON routes live; `()` always is one.
-
-    Interfaces outside `fronting.dialects` count too: a door we do not open is still recognised.
-    Raises CardUnreadable for an address that is no URL.
-    """
-    found: dict[tuple[str, ...], None] = {(): None}
-    for interface in card.interfaces:
-        if interface.dialect and interface.dialect.binding is Binding.HTTP_JSON:
-            url = _split(_front(interface.url, fronting))
-            below = _below(url.path, urlsplit(fronting.public_url).path) or ()
-            found[tuple(unquote(segment) for segment in below if segment)] = None
-    return tuple(found)
-
-
-def _digits(number: jiter.LosslessFloat) -> orjson.Fragment:
-    """The one type orjson does not know of those a strict reading gives."""
-    return orjson.Fragment(bytes(number))
-
-
-def _fronted(interfaces: tuple[Interface, ...], fronting: Fronting) -> bool:
-    dialects = [i.dialect for i in interfaces if i.dialect is not None]
-    return any(fronting.dialects is None or dialect in fronting.dialects for dialect in dialects)
-
-
-def _narrow(
-    raw: _Object, name: str, read: Callable[[_Object], tuple[Interface, ...]], fronting: Fronting
-) -> bool:
-    """Keep what we front of one list, at its public address. Tells whether anything changed."""
-    key, entries = _key(raw, name), _objects(raw, name)
-    kept = [entry for entry in entries if _fronted(read(entry), fronting)]
-    changed = [_move(entry, fronting) for entry in kept]
-    if key is None or len(kept) == len(entries):
-        return any(changed)
-    raw[key] = kept
-    if not kept:
-        del raw[key]  # an emptied list would tell 1.x clients to look no further
-    return True
-
-
-def _rewrite_main(raw: _Object, main: tuple[Interface, ...], fronting: Fronting) -> bool:
-    """Put `url` at its public address, another fronted interface in its place, or nothing of 0.x."""
-    if _fronted(main, fronting):
-        return _move(raw, fronting)
-    # Only fronted ones are left in the list by now, at their public addresses.
-    if others := _objects(raw, "additionalInterfaces"):
-        raw[_key(raw, "url") or "url"] = _member(others[0], "url", str, "")
-        raw[_key(raw, "preferredTransport") or "preferredTransport"] = _member(
-            others[0], "transport", str, ""
-        )
-        return True
-    for name in _LEGACY_MEMBERS:
-        raw.pop(_key(raw, name) or name, None)
-    return True
-
-
-def _move(entry: _Object, fronting: Fronting) -> bool:
-    key = _key(entry, "url") or "url"
-    before, entry[key] = entry[key], _front(entry[key], fronting)
-    return bool(before != entry[key])
-
-
-def _front(url: str, fronting: Fronting) -> str:
-    """Where a client reaches `url` through us; `url` itself where it points there already.
-
-    Which host a card names says nothing: agents name loopback, `0.0.0.0`, or their service.
-    """
-    there, here, home = _split(url, fronting), urlsplit(fronting.public_url), urlsplit(fronting.upstream)
-    if _origin(there) == _origin(here) and _below(there.path, here.path) is not None:
-        return url
-    path = there.path
-    if (
-        not there.scheme and not there.netloc and not path.startswith("/")
-    ):  # relative: below the upstream, as below a folder
-        path = f"{home.path.rstrip('/')}/{path}" if path else home.path
-    below = _below(path, home.path)
-    if below is None:
-        return fronting.public_url
-    query = f"?{there.query}" if there.query else ""
-    return fronting.public_url.rstrip("/") + "".join(f"/{segment}" for segment in below) + query
-
-
-def _split(url: str, fronting: Fronting | None = None) -> SplitResult:
-    if _NO_URL.search(url):
-        raise CardUnreadable("an interface address holds a blank, a control character or a backslash")
-    host = urlsplit(fronting.upstream).hostname if fronting else None
-    if _BARE_AUTHORITY.match(url) or re.split(r"[/?#]", url, maxsplit=1)[0].lower() == host:
-        url = f"//{url}"  # `host:port` without a scheme must not be taken for a path
-    try:
-        parts = urlsplit(url)
-        _ = parts.port
-    except ValueError as error:
-        raise CardUnreadable(f"an interface address is no URL: {error}") from None
-    return parts
-
-
-def _origin(parts: SplitResult) -> tuple[str, str | None, int | None, bool]:
-    user = "@" in parts.netloc
-    return parts.scheme, parts.hostname, parts.port or _PORTS.get(parts.scheme), user
-
-
-def _below(path: str, base: str) -> tuple[str, ...] | None:
-    """The segments of `path` below `base`, as written; None if it is not below. `/a/` leaves `("",)` of `/a`."""
-    segments, prefix = _segments(path), _segments(base.rstrip("/"))
-    if [*map(unquote, segments[: len(prefix)])] != [*map(unquote, prefix)]:
-        return None
-    return segments[len(prefix) :]
-
-
-def _segments(path: str) -> tuple[str, ...]:
-    """Segments without dots (RFC 3986 §5.2.4); encoded dots are dots, as browsers have it."""
-    kept: list[str] = []
-    written = path.split("/")[1:]
-    dots = [unquote(segment) for segment in written]
-    for segment, dot in zip(written, dots, strict=True):
-        if dot == "..":
-            kept = kept[:-1]
-        elif dot != ".":
-            kept.append(segment)
-    return (*kept, "") if dots and dots[-1] in {".", ".."} else tuple(kept)

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import orjson
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from sidecar.bindings.card import CardUnreadable, etag, read_card, rewrite_card
+from sidecar.bindings.card import CardUnreadable, read_card
+from sidecar.bindings.card_rewriting import etag, rewrite_card
 from sidecar.bindings.decode import decode
 from sidecar.bindings.target import read_target
 from sidecar.cases.document import CARD, NOTHING, PERMIT, REFUSE, Case, CaseFile, Owned, Request, Who

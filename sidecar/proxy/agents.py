@@ -15,7 +15,7 @@ from cachetools import LRUCache
 from multidict import CIMultiDict
 
 from sidecar import config
-from sidecar.bindings.card import Fronting, rest_bases
+from sidecar.bindings.card_rewriting import Fronting, rest_bases
 from sidecar.bindings.surface import Surface, Target
 from sidecar.bindings.target import below
 from sidecar.model import Binding, Call, Card, Dialect, Head, Reason, Refused, Reply, Version

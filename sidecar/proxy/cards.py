@@ -15,7 +15,8 @@ import structlog
 from cachetools import TTLCache
 from multidict import CIMultiDict
 
-from sidecar.bindings.card import CardUnreadable, Fronting, etag, read_card, rewrite_card
+from sidecar.bindings.card import CardUnreadable, read_card
+from sidecar.bindings.card_rewriting import Fronting, etag, rewrite_card
 from sidecar.bindings.extended import card_in, request_for
 from sidecar.bindings.own_requests import OwnRequest
 from sidecar.model import Call, Card, Dialect, Reason, Refused

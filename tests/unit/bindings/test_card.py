@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sidecar.bindings.card import CardUnreadable, Fronting, etag, read_card, rest_bases, rewrite_card
+from sidecar.bindings.card import CardUnreadable, read_card
+from sidecar.bindings.card_rewriting import Fronting, etag, rest_bases, rewrite_card
 from sidecar.model import Binding, Card, Dialect, Interface, Scheme, Version
 
 CARDS = Path(__file__).parents[2] / "wire" / "cards"

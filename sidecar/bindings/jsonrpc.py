@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sidecar.bindings.methods import METHOD_NAMES, Row, is_nearly_a_method, rows
-from sidecar.bindings.strict import fold, members, vocabulary
+from sidecar.bindings.strict import MOST_MEMBERS, fold, members, vocabulary, words_of
 from sidecar.bindings.surface import Surface
 from sidecar.model import Operation, Reason, Refused, RpcId
 
@@ -26,6 +26,8 @@ def is_envelope(value: Mapping[str, Any]) -> bool:
     """Whether an object is a JSON-RPC request to somebody: it says so, or names a method of ours."""
     if "jsonrpc" in value:
         return True
+    if len(value) > MOST_MEMBERS:
+        return not {"jsonrpc", "method"}.isdisjoint(words_of(value))
     for name, content in value.items():
         word = fold(name)
         if word == "jsonrpc":

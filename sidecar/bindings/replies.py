@@ -15,9 +15,19 @@ import ijson  # type: ignore[import-untyped]  # it ships no annotations
 import jiter
 
 from sidecar.bindings.shapes import TERMINAL, Json, Seen, Shape, Unclear, see
+from sidecar.bindings.sse import SseParser, is_event_stream
 from sidecar.model import Call
 
-__all__ = ["TERMINAL", "LongReply", "Seen", "Shape", "Unclear", "read_event", "read_reply"]
+__all__ = [
+    "TERMINAL",
+    "LongReply",
+    "Seen",
+    "Shape",
+    "Unclear",
+    "read_event",
+    "read_failed_stream",
+    "read_reply",
+]
 
 
 def read_reply(body: bytes, http_status: int, call: Call) -> Seen:
@@ -37,12 +47,32 @@ def read_event(data: bytes, call: Call) -> Seen:
     return see(_parse(data), call, None) if data.strip() else Seen(Shape.NOTHING)
 
 
+def read_failed_stream(body: bytes, call: Call) -> Seen:
+    """What an event stream under an HTTP status of failure is: errors only, or nothing. Raises Unclear."""
+    parser = SseParser(len(body) + 2)
+    seen = Seen(Shape.ERROR)
+    for event in parser.feed(body + b"\n\n"):
+        if not is_event_stream(event.raw, first=True):
+            raise Unclear("a line that is none of an event stream")
+        if event.data is not None:
+            seen = read_event(event.data, call)
+            if seen.shape is not Shape.ERROR:
+                raise Unclear("an event under an HTTP status of failure")
+    return seen
+
+
+_SKIPPED: Final = b" \t\r\n\x0b\x0c\xef\xbb\xbf\xfe\xff"  # blanks and byte order marks
+_GUARDS: Final = (b"for(;;)", b"while(1)", b")]}'", b"data:", b"/*")
+
+
 def _failed(http_status: int) -> bool:
     return not 200 <= http_status < 300
 
 
 def _looks_like_json(body: bytes) -> bool:
-    return body.lstrip()[:1] in (b"{", b"[")
+    """Whether some client could read it as JSON, in whatever Unicode encoding, or after a guard against script tags."""
+    bare = body[:4096].translate(None, b"\0").lstrip(_SKIPPED)
+    return bare[:1] in (b"{", b"[") or bare.startswith(_GUARDS)
 
 
 def _parse(text: bytes) -> Json:

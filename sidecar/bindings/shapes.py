@@ -125,8 +125,8 @@ def _see_success(value: Json, call: Call) -> Seen:
     envelope = _members(value, "a JSON-RPC response")
     result, error = envelope.get("result"), envelope.get("error")
     if error is not None:
-        if result is not None:
-            raise Unclear("both result and error")
+        if result is not None or _carried(envelope) & _NAMES_A_TASK:
+            raise Unclear("both an error and a result")
         return Seen(Shape.ERROR, not_found=_names_missing_task(error))
     if result is None and envelope and "jsonrpc" not in envelope:
         raise Unclear("no JSON-RPC response")
@@ -137,10 +137,11 @@ def _see_success(value: Json, call: Call) -> Seen:
 
 def _see_failure(value: Json, call: Call, http_status: int) -> Seen:
     """An HTTP status that tells of failure. JSON-RPC clients read the body all the same."""
+    for part in value if isinstance(value, list) else [value]:
+        if isinstance(part, dict) and (part.get("result") is not None or _carried(part) & _NAMES_A_TASK):
+            raise Unclear("a task under an HTTP status of failure")
     if not isinstance(value, dict):
         return _ERROR
-    if value.get("result") is not None or _carried(value) & _NAMES_A_TASK:
-        raise Unclear("a task under an HTTP status of failure")
     error = value.get("error")
     if call.dialect.binding is Binding.JSONRPC:
         return Seen(Shape.ERROR, not_found=_names_missing_task(error))

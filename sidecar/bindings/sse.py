@@ -16,7 +16,9 @@ from typing import Final
 _BOM: Final = b"\xef\xbb\xbf"
 _LINE_END: Final = re.compile(rb"[\r\n]")
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
-_FIELDS: Final = frozenset({b"data", b"event", b"id", b"retry"})
+_OTHER_LINE_ENDS: Final = re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")  # str.splitlines()
+_DATA: Final = b"data:"
+_FIELDS: Final = frozenset({b"event", b"id", b"retry"})
 _CR: Final = 0x0D
 _LF: Final = 0x0A
 
@@ -38,12 +40,20 @@ class SseEvent:
 
 
 def is_event_stream(raw: bytes, *, first: bool) -> bool:
-    """Whether `raw` holds nothing but comments and fields of an event stream, so that what is not data carries nothing.
+    """Whether what is no data in `raw` can carry none to anybody, however lax.
 
-    A field of another name would be ignored by a browser and shown by a reader that is laxer than it.
+    Lines of unknown fields are to be ignored (WHATWG), so they may stand as long as nobody could take them for JSON;
+    no line but data may hold what some languages take for the end of a line.
     """
     lines = _LINE_ENDS.split(raw.removeprefix(_BOM) if first else raw)
-    return all(not line or line[:1] == b":" or line.partition(b":")[0] in _FIELDS for line in lines)
+    return all(line.startswith(_DATA) or line == b"data" or _carries_nothing(line) for line in lines)
+
+
+def _carries_nothing(line: bytes) -> bool:
+    if _OTHER_LINE_ENDS.search(line):
+        return False
+    known = line[:1] in (b"", b":") or line.partition(b":")[0] in _FIELDS
+    return known or not (b"{" in line or b"[" in line)
 
 
 class SseParser:

@@ -7,9 +7,10 @@ Never: knows an operation, changes or repairs what it reads.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from math import isfinite
 from typing import Any, Final
 
@@ -117,6 +118,7 @@ def _check_values(value: Any, depth: int, *, numbers: bool) -> None:
 # --- members -----------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=4096)
 def fold(name: str) -> str:
     """A member name as the most lenient parser would match it.
 
@@ -124,13 +126,22 @@ def fold(name: str) -> str:
     includes; others turn snake_case and kebab-case into camelCase. A leading underscore is kept:
     it marks names of somebody else.
     """
+    if len(name) > _LONGEST_NAME:
+        return name  # no spelling of a name of ours is so long, and folding costs the length
     folded = name.casefold()
     return folded if folded.startswith("_") else folded.translate(_SEPARATORS)
 
 
-_MOST_MEMBERS: Final = 1000  # of one protocol object; metadata and data are not counted
+_LONGEST_NAME: Final = 128
+MOST_MEMBERS: Final = 1000  # of one protocol object; metadata and data are not counted
 
 _SEPARATORS: Final = str.maketrans("", "", "_- \t\n\r\x00")
+_SEPARATORS_IN_LINES: Final = str.maketrans("", "", "_- \t\r\x00")
+
+
+def words_of(names: Iterable[str]) -> set[str]:
+    """Every name of a large object, folded at once; a name with a line end in it counts as several."""
+    return set("\n".join(names).casefold().translate(_SEPARATORS_IN_LINES).split("\n"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +170,8 @@ def members(
     Raises Refused(reason) for two spellings of one member, and for a member in a spelling that
     only a lenient parser would match.
     """
-    if len(value) > _MOST_MEMBERS:
-        raise Refused(reason, f"`{where}` has more than {_MOST_MEMBERS} members")
+    if len(value) > MOST_MEMBERS:
+        raise Refused(reason, f"`{where}` has more than {MOST_MEMBERS} members")
     found: dict[str, Any] = {}
     spellings = known.spellings
     for spelt, content in value.items():

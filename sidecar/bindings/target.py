@@ -22,6 +22,9 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _SEPARATING: Final = "/\\.:;?#\x00"  # what a second decoding must not bring to light
 
 
+_MOST_ESCAPES: Final = 3  # rounds of decoding anybody could want; each costs the length of the path
+
+
 def read_target(target: str) -> Target:
     """Read the target of an HTTP/1.1 request line (RFC 9112 §3.2), origin-form only.
 
@@ -81,9 +84,13 @@ def _decoded(segment: str) -> str:
 
 
 def _check_second_decoding(decoded: str) -> None:
-    again, last = unquote(decoded), decoded
-    while again != last:
-        again, last = unquote(again), again
+    again = decoded
+    for _ in range(_MOST_ESCAPES):
+        last, again = again, unquote(again)
+        if again == last:
+            break
+    else:
+        raise _bad("the path is escaped over and over")
     if any(again.count(c) != decoded.count(c) for c in _SEPARATING):
         raise _bad("the path holds a doubly escaped separator")
     if looks_like_a_route([again]) or is_nearly_a_method(again) or again.casefold() in ("v1", "card"):

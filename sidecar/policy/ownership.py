@@ -38,7 +38,7 @@ def creates(call: Call, policy: Policy, facts: Facts) -> bool:
     if call.operation not in SENDS:
         return False
     task = named_task(call, policy)
-    return task is None or (call.creates_by_id and task not in facts)
+    return task is None or (call.creates_by_id and not _settled(task, facts))
 
 
 def check(call: Call, policy: Policy, facts: Facts) -> Refusal | None:
@@ -63,7 +63,11 @@ def check(call: Call, policy: Policy, facts: Facts) -> Refusal | None:
 def reservations(
     call: Call, policy: Policy, facts: Facts, skill: str, held: frozenset[str]
 ) -> tuple[Entry, ...]:
-    """Ids this call picks: recorded before it is forwarded, provisionally."""
+    """Ids this call picks: recorded before it is forwarded, provisionally.
+
+    An id the caller has only reserved so far, by another call still under way, is reserved again:
+    each call holds it for itself, so that one that fails does not take it from one that succeeds.
+    """
     if call.operation not in SENDS:
         return ()
     fact = Fact(
@@ -75,11 +79,17 @@ def reservations(
     )
     task, context = named_task(call, policy), named_context(call, policy)
     entries = []
-    if context is not None and context not in facts and not _is_context_of_task(call, facts, task):
+    if context is not None and not _settled(context, facts) and not _is_context_of_task(call, facts, task):
         entries.append(Entry(context, Fact(tenant=fact.tenant, provisional=True), chosen=True))
-    if task is not None and call.creates_by_id and task not in facts:
+    if task is not None and call.creates_by_id and not _settled(task, facts):
         entries.append(Entry(task, fact, chosen=True))
     return tuple(entries)
+
+
+def _settled(resource: Resource, facts: Facts) -> bool:
+    """Whether it is the caller's for good, not only reserved."""
+    fact = facts.get(resource)
+    return fact is not None and not fact.provisional
 
 
 def _may_be_picked(call: Call, resource: Resource, task: Resource | None, policy: Policy) -> bool:

@@ -248,7 +248,7 @@ class Limits(Model):
     """Largest unary reply."""
     event: Bytes = Field(default=16 * 2**20, gt=0)
     """Largest single event of a stream."""
-    values: int = Field(default=250_000, gt=0)
+    values: int = Field(default=100_000, gt=0)
     """How many objects and lists a body may hold; twice as many strings, four times as many values in all."""
     depth: int = Field(default=100, ge=1, le=200)
     """Deepest nesting of JSON."""

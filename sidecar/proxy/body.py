@@ -7,6 +7,7 @@ Never: parses.
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from sidecar.model import Exchange, Reason, Refused
 _SNIFF = 1024  # bytes in which the first non-blank one must appear (design §2.2)
 _FOR_FORM = 64 * 1024  # bytes read for a caller without a valid credential
 _RATIO, _RATIO_FREE = 100, 2**20  # a body may inflate a hundredfold, or to a MiB
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _BLANK = b" \t\r\n"
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _OVERLAPPING = frozenset(
@@ -129,12 +131,9 @@ async def _start(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:
 
 
 def _may_be_json(start: bytes) -> bool:
-    """Whether some parser could read this as JSON: UTF-8, with BOM, UTF-16 or UTF-32, or still blank."""
-    head = start[:_SNIFF]
-    if head.startswith(_MARKS):
-        return True
-    bare = _bare(head)
-    return not bare or bare[:1] in (b"{", b"[")
+    """Whether some parser could read this as JSON: UTF-8, UTF-16 or UTF-32, with or without BOM, or still blank."""
+    bare = _bare(start[:_SNIFF])
+    return not bare or bare.startswith(_MARKS) or bare[:1] in (b"{", b"[")
 
 
 def _bare(start: bytes) -> bytes:
@@ -143,15 +142,20 @@ def _bare(start: bytes) -> bytes:
 
 
 def _check_values(whole: bytes, limit: int) -> None:
-    """Bound what parsing costs: a small compressed body may hold millions of values. Text is cheap, whatever its size.
+    """Bound what parsing costs: a small compressed body may hold millions of values. Text is cheap, whatever is in it.
 
-    Counted from above, in C: objects and lists, strings, and commas for the rest.
+    Objects and lists up to `limit`, strings (names of members included) twice, all values four times as many.
     """
-    if len(whole) <= limit:
+    if len(whole) <= limit or _within(whole, limit):
         return
-    containers = whole.count(b"{") + whole.count(b"[")
-    if containers > limit or whole.count(b'"') > 2 * limit or whole.count(b",") > 4 * limit:
+    # Perhaps it is only text that holds so many marks: count again with each string cut down to one quote.
+    if whole.count(b'"') > 16 * limit or not _within(_STRING.sub(b'"', whole), limit):
         raise Refused(Reason.BODY_TOO_LARGE, "the body holds more values than limits.values")
+
+
+def _within(marks: bytes, limit: int) -> bool:
+    containers = marks.count(b"{") + marks.count(b"[")
+    return containers <= limit and marks.count(b'"') <= 2 * limit and marks.count(b",") <= 4 * limit
 
 
 async def _whole(start: bytes, chunks: AsyncIterator[bytes], ended: bool, limit: int) -> bytes:

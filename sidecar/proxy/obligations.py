@@ -14,7 +14,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from sidecar.bindings.extended import card_in, with_card
 from sidecar.bindings.own_requests import cancel_request
 from sidecar.bindings.refusals import encode_refusal
-from sidecar.bindings.replies import LongReply, Seen, Shape, Unclear, read_reply
+from sidecar.bindings.replies import LongReply, Seen, Shape, Unclear, read_failed_stream, read_reply
 from sidecar.model import (
     SENDS,
     STREAMS,
@@ -78,7 +78,7 @@ class Carrier:
             if refused.refusal.reason is Reason.AGENT_UNAVAILABLE:  # nothing was sent
                 await watcher.unreserve()
             raise
-        if _media_type(reply) == _EVENT_STREAM:
+        if _media_type(reply) == _EVENT_STREAM and reply.status < 300:
             return self._stream(reply, watcher)
         return await self._unary(reply, watcher)
 
@@ -101,9 +101,7 @@ class Carrier:
         return Reply(reply.status, self._down(reply), reply, reply.length)
 
     def _stream(self, reply: UpstreamReply, watcher: Watcher) -> Reply:
-        streams = (
-            watcher.call.operation in SENDS | STREAMS and reply.status < 300 and not _coding(reply.headers)
-        )
+        streams = watcher.call.operation in SENDS | STREAMS and not _coding(reply.headers)
         if not streams and self._permit.enforcing:
             reply.close()
             raise Refused(Reason.REPLY_UNREADABLE, internal="an event stream where none can be read")
@@ -173,6 +171,8 @@ class Carrier:
         coding = _coding(reply.headers)
         try:
             plain = inflate(raw, coding, self._deps.limits.reply) if coding else raw
+            if _media_type(reply) == _EVENT_STREAM:
+                return read_failed_stream(plain, watcher.call)
             return read_reply(plain, reply.status, watcher.call)
         except (Unclear, Refused) as problem:
             if not self._permit.enforcing:
@@ -235,5 +235,5 @@ def _media_type(reply: UpstreamReply) -> str:
 
 
 def _coding(got: CIMultiDictProxy[str]) -> str:
-    coding = got.get("Content-Encoding", "").strip().lower()
+    coding = ",".join(got.getall("Content-Encoding", ())).strip().lower()
     return "" if coding == "identity" else coding

@@ -53,7 +53,8 @@ class Watcher:
         self._deps = deps
         self._id = decision_id
         self._abandon = abandon
-        self._released: dict[Resource, Fact] = dict(permit.known)
+        # What is only reserved is not recorded yet: this call makes it final itself.
+        self._released: dict[Resource, Fact] = {r: f for r, f in permit.known.items() if not f.provisional}
 
     async def reserve(self) -> None:
         """Record the ids the caller picked, before the call goes on. Raises Refused, LedgerUnavailable."""

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from sidecar.model import Reason, Refused
 from sidecar.proxy.body import read_body
-from tests.edge.agent import CARD, Agent, Script, a_task, answers, event_stream
+from tests.edge.agent import CARD, Agent, Script, a_task, answers, error, event_stream, result
 from tests.edge.conftest import Sidecar, Start, a_message, eventually
 from tests.unit.proxy.test_body import LIMITS, Sent
 
@@ -35,16 +35,28 @@ async def owned(
 async def test_blanks_do_not_hide_wide_encodings(encoding: str, blanks: int, first: int | None) -> None:
     """Python agents read UTF-16 and UTF-32 whatever the header says; `first` bytes come in a segment of their own."""
     wire = (" " * blanks + GET).encode(encoding)
+    await stays(wire, first)
+
+
+@pytest.mark.parametrize("encoding", [*ENCODINGS, "utf-8"])
+@pytest.mark.parametrize("first", [1, 2, 4, 8, None])
+@pytest.mark.parametrize("before", ["\ufeff", " \ufeff", "\ufeff  "])
+async def test_nor_do_byte_order_marks(encoding: str, first: int | None, before: str) -> None:
+    await stays((before + GET).encode(encoding), first)
+
+
+async def stays(wire: bytes, first: int | None) -> None:
     body = await read_body(Sent(wire[:first], wire[first or len(wire) :]), LIMITS)
     assert body.whole == wire, "it would stream past without being judged"
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
-async def test_a_wide_body_with_blanks_never_reaches_the_agent(
-    running: Sidecar, agent: Agent, encoding: str
+@pytest.mark.parametrize("before", [" " * 600, "\ufeff"])
+async def test_a_wide_body_never_reaches_the_agent(
+    running: Sidecar, agent: Agent, encoding: str, before: str
 ) -> None:
     await owned(running, agent)
-    reply = await running.send("POST", "/", who="bob", data=(" " * 600 + GET).encode(encoding))
+    reply = await running.send("POST", "/", who="bob", data=(before + GET).encode(encoding))
     assert reply.json["error"]["code"] == -32700
     assert agent.received == []
 
@@ -66,9 +78,18 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_parsed(body: b
         assert raised.value.refusal.reason is Reason.BODY_TOO_LARGE
 
 
-async def test_a_long_text_is_no_trouble() -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param("a line of text; with a colon: and, a comma\n", id="prose"),
+        pytest.param("1,2,3,4,5,6,7,8\n", id="a table"),
+        pytest.param("if (x) { y[0] = {}; }\n", id="code"),
+        pytest.param('"a";"b"\n', id="quoted text"),
+    ],
+)
+async def test_a_long_text_is_no_trouble(line: str) -> None:
     limits = LIMITS.model_copy(update={"values": 50_000, "body": 2**24})
-    text = json.dumps({"text": "a line of text; with a colon: and, a comma\n" * 100_000}).encode()
+    text = json.dumps({"text": line * 80_000}).encode()
     assert (await read_body(Sent(text), limits)).whole == text
 
 
@@ -155,6 +176,124 @@ async def test_an_event_stream_carries_nothing_but_events(
     agent.script = replying(200, wire, "text/event-stream")
     params = {"message": a_message()} if method == "SendMessage" else {"id": "t-bob"}
     assert b"t-alice" not in (await running.call(method, params, who="bob")).body
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"\xef\xbb\xbf%b", id="a BOM before it"),
+        pytest.param(b"[%b]", id="in a list"),
+        pytest.param(b"for(;;);%b", id="behind a guard"),
+        pytest.param(b"data: %b\n\n", id="written like an event"),
+        pytest.param(
+            b'{"error":{"code":1,"message":"x"},"task":{"id":"t-alice","status":{"state":"working"}}}',
+            id="beside an error",
+        ),
+    ],
+)
+@pytest.mark.parametrize("status", [200, 404, 500])
+async def test_nor_is_one_that_hides_from_a_strict_reader(
+    running: Sidecar, agent: Agent, status: int, body: bytes
+) -> None:
+    await owned(running, agent)
+    await owned(running, agent, "t-bob", "bob", "c-bob")
+    leak = json.dumps({"jsonrpc": "2.0", "id": 1, "result": a_task("t-alice")}).encode()
+    agent.script = replying(status, body % leak if b"%b" in body else body)
+    for method, params in (("GetTask", {"id": "t-bob"}), ("SendMessage", {"message": a_message()})):
+        assert b"t-alice" not in (await running.call(method, params, who="bob")).body
+
+
+async def test_an_error_as_an_event_stream_is_still_the_agents_answer(running: Sidecar, agent: Agent) -> None:
+    await owned(running, agent)
+    said = b'data: {"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}\n\n'
+    for status, body in ((400, said), (401, b"")):
+        agent.script = replying(status, body, "text/event-stream")
+        reply = await running.call("SendStreamingMessage", {"message": a_message()})
+        assert (reply.status, reply.body) == (status, body)
+
+
+async def test_unknown_fields_of_a_stream_are_ignored_as_the_standard_says(
+    running: Sidecar, agent: Agent
+) -> None:
+    event = (
+        b"x-trace: 1\ndata: "
+        + json.dumps({"jsonrpc": "2.0", "id": 1, "result": {"task": a_task("t-1")}}).encode()
+    )
+    agent.script = replying(200, event + b"\n\n", "text/event-stream")
+    assert (await running.call("SendStreamingMessage", {"message": a_message()})).body == event + b"\n\n"
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x0b", "\x0c", "\x85", "\x1c"])
+async def test_what_only_some_take_for_a_line_end_hides_nothing(
+    running: Sidecar, agent: Agent, end: str
+) -> None:
+    await owned(running, agent)
+    await owned(running, agent, "t-bob", "bob", "c-bob")
+    agent.script = replying(200, f': hi{end}data: {{"id":"t-alice"}}\n\n'.encode(), "text/event-stream")
+    assert b"t-alice" not in (await running.call("SubscribeToTask", {"id": "t-bob"}, who="bob")).body
+
+
+def held(first: asyncio.Event, asked: asyncio.Event, task: dict[str, Any]) -> Script:
+    """The first send waits and then fails; every other one succeeds."""
+    count = 0
+
+    async def script(request: web.Request, body: bytes) -> web.StreamResponse:
+        nonlocal count
+        count += 1
+        if count == 1:
+            asked.set()
+            await first.wait()
+            return error(body, -32603, "failed")
+        return result(body, task if "tasks/" in json.loads(body)["method"] else {"task": task})
+
+    return script
+
+
+async def test_a_failed_call_does_not_take_a_picked_context_from_one_that_succeeded(
+    running: Sidecar, agent: Agent
+) -> None:
+    first, asked = asyncio.Event(), asyncio.Event()
+    agent.script = held(first, asked, a_task("t-2", "room"))
+    failing = asyncio.ensure_future(running.submit("alice", contextId="room"))
+    await asked.wait()
+    assert "result" in (await running.submit("alice", contextId="room")).json
+    first.set()
+    assert "error" in (await failing).json
+    assert (await running.submit("bob", contextId="room")).json["error"]["code"] == -32001
+
+
+async def test_nor_a_picked_task_nor_does_a_reservation_open_the_scope_guard(
+    start: Start, agent: Agent
+) -> None:
+    running = await start(
+        agents=[
+            {
+                "name": "review",
+                "upstream": agent.url,
+                "public_url": "https://a.test",
+                "dialects": ["JSONRPC/0.1"],
+            }
+        ]
+    )
+    first, asked = asyncio.Event(), asyncio.Event()
+    agent.script = held(first, asked, {"id": "picked", "status": {"state": "working"}})
+    params = {"id": "picked", "message": {"role": "user", "parts": []}}
+    failing = asyncio.ensure_future(running.call("tasks/send", params))
+    await asked.wait()
+    assert (await running.call("tasks/send", params, scope="w")).json["error"]["code"] == -31403
+    assert "result" in (await running.call("tasks/send", params)).json
+    first.set()
+    assert "error" in (await failing).json
+    for method in ("tasks/send", "tasks/get"):
+        assert (await running.call(method, params, who="bob")).json["error"]["code"] == -32001
+
+
+async def test_a_path_escaped_over_and_over_costs_nothing(running: Sidecar) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.app.traffic[1])
+    writer.write(b"GET /%" + b"25" * 7000 + b"x HTTP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(10):
+        assert b" 400 " in await reader.readline()
+    writer.close()
 
 
 async def test_a_stalled_upload_gives_the_agents_connection_back(start: Start, agent: Agent) -> None:

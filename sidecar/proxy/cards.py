@@ -151,7 +151,10 @@ class Cards:
             if found != self._set:
                 self._changed(found)  # may find that the card cannot be enforced
         except Refused as refused:
-            self._failed(refused.refusal.internal or refused.refusal.reason.value)
+            refusal = refused.refusal
+            unreached = f"the agent at {self._fronting.upstream} cannot be reached: "
+            where = unreached if refusal.reason is not Reason.CARD_UNAVAILABLE else ""
+            self._failed(where + (refusal.internal or refusal.reason.value))
         except CardUnreadable as problem:
             self._failed(str(problem))
         else:

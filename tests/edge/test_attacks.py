@@ -118,8 +118,9 @@ async def test_a_burst_of_sends_that_lose_their_caller_does_not_lock_out_others(
     await asyncio.gather(*burst, return_exceptions=True)
     agent.script = answers({"task": a_task("t-1")})
     async with asyncio.timeout(10):
-        while (await running.submit("bob")).status != 429:
+        while (refused := await running.submit("bob")).status != 429:
             pass
+    assert refused.header("Retry-After")
     assert "result" in (await running.submit("alice", messageId="m-2")).json
     never.set()
 

@@ -188,26 +188,3 @@ async def test_a_ledger_of_one_life_is_the_ledger_of_the_next(start: Start, agen
     assert (await second.call("GetTask", {"id": "t-1"})).json["result"]["id"] == "t-1"
     assert (await second.call("GetTask", {"id": "t-1"}, who="bob")).json["error"]["code"] == -32001
     assert json.loads(agent.received[-1].body)["method"] == "GetTask"
-
-
-async def test_one_caller_who_keeps_leaving_does_not_take_every_place(start: Start, agent: Agent) -> None:
-    running = await start(limits={"settling": 8})
-    never = asyncio.Event()
-
-    async def hangs(request: web.Request, body: bytes) -> web.StreamResponse:
-        await never.wait()
-        return web.Response()
-
-    agent.script = hangs
-    leaving = [asyncio.ensure_future(running.submit("alice")) for _ in range(2)]
-    await eventually(lambda: len(agent.received) == 2)
-    for call in leaving:
-        call.cancel()
-    await asyncio.gather(*leaving, return_exceptions=True)
-    agent.script = answers({"task": a_task("t-1")})
-    async with asyncio.timeout(10):
-        while (refused := await running.submit("alice")).status != 429:
-            pass
-    assert refused.header("Retry-After")
-    assert "result" in (await running.submit("bob", messageId="m-2")).json
-    never.set()

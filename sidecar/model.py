@@ -422,11 +422,22 @@ class Exchange(Protocol):
         ...
 
 
+class Duplex(Protocol):
+    """An upgraded connection to the agent: bytes both ways, uninspected."""
+
+    async def read(self) -> bytes: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Reply:
     """What goes back. A body that is bytes is whole; an iterator is streamed as it yields.
 
     `length` is the declared Content-Length of a streamed body, None where it has none.
+    `tunnel` is what a 101 switches to.
     `after` is called once the last byte has left, or the caller has.
     """
 
@@ -435,3 +446,4 @@ class Reply:
     body: bytes | AsyncIterator[bytes] = b""
     length: int | None = None
     after: Callable[[], None] | None = None
+    tunnel: Duplex | None = None

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Any
+from typing import Any, cast
 
 from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 
 from sidecar.bindings.refusals import encode_refusal
 from sidecar.config import Limits
-from sidecar.model import Exchange, Form, Head, Reason, Refusal, Refused, Reply
+from sidecar.model import Duplex, Exchange, Form, Head, Reason, Refusal, Refused, Reply
 from sidecar.proxy.headers import SERVER
 
 Answer = Callable[[Exchange], Awaitable[Reply]]
@@ -204,6 +204,8 @@ class HttpServer(web.Server):
 
     async def _respond(self, request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
         echo_request_id(request, reply.headers)
+        if reply.tunnel is not None:
+            return await _switch(request, reply, reply.tunnel)
         response = WireResponse(status=reply.status, headers=reply.headers)
         if self._draining:
             response.force_close()
@@ -237,6 +239,61 @@ class HttpServer(web.Server):
         if self._draining:  # since it began: its head promised to keep the connection
             response.force_close()
         return response
+
+
+class _Inbound:
+    """What a caller sends after the switch: takes the place of aiohttp's request parser on that connection."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.reader = asyncio.StreamReader(limit=65536)
+        self.reader.set_transport(transport)  # pauses reading while the agent does not take what there is
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self.reader.feed_data(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self.reader.feed_eof()
+
+
+async def _switch(request: web.BaseRequest, reply: Reply, tunnel: Duplex) -> web.StreamResponse:
+    """Answer 101 and copy bytes both ways until either side ends."""
+    protocol, transport = request.protocol, request.transport
+    response = WireResponse(status=101)
+    response._eof_sent = True  # nothing of HTTP follows
+    response.force_close()
+    try:
+        if transport is None:
+            return response
+        inbound = _Inbound(transport)
+        lines = [
+            "HTTP/1.1 101 Switching Protocols",
+            *(f"{name}: {value}" for name, value in reply.headers.items()),
+        ]
+        transport.write(("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
+        protocol.set_parser(cast(Any, inbound))
+
+        async def upwards() -> None:
+            while data := await inbound.reader.read(65536):
+                await tunnel.write(data)
+
+        async def downwards() -> None:
+            while data := await tunnel.read():
+                transport.write(data)
+                await protocol._drain_helper()
+
+        ways = [asyncio.ensure_future(upwards()), asyncio.ensure_future(downwards())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+    finally:
+        tunnel.close()
+        if transport is not None:
+            transport.close()
+    return response
 
 
 def echo_request_id(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:

@@ -21,6 +21,7 @@ from sidecar.model import (
     Call,
     Exchange,
     Operation,
+    Other,
     Permit,
     Reason,
     Refusal,
@@ -33,6 +34,7 @@ from sidecar.proxy.agents import GuardedAgent, View
 from sidecar.proxy.body import Body, inflate
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.stream import WatchedStream
+from sidecar.proxy.tunnel import open_tunnel
 from sidecar.proxy.upstream import UpstreamReply
 from sidecar.proxy.watch import Watcher
 
@@ -57,6 +59,8 @@ class Carrier:
 
     async def carry_out(self) -> Reply:
         """Forward the call and answer with what may be released. Raises Refused, LedgerUnavailable."""
+        if isinstance(self._permit.call, Other) and self._permit.call.upgrade:
+            return await self._upgrade()
         if self._permit.watch is Watch.PASS:
             return self._pass(
                 await self._forward(self._body.whole if self._body.rest is None else self._body.rest)
@@ -68,6 +72,19 @@ class Carrier:
         if self._deps.settling.full(owner):
             raise Refused(Reason.OVERLOADED, internal="limits.settling reached")
         return await self._deps.settling.see_through(self._watched(), owner)
+
+    async def _upgrade(self) -> Reply:
+        head = self._exchange.head
+        protocol = head.headers.get("Upgrade", "")
+        if head.method != "GET" or not protocol:
+            raise Refused(Reason.UPGRADE_REFUSED)
+        sent = self._sent()
+        tunnel, got = await open_tunnel(
+            self._agent.upstream_url, self._permit, protocol, sent, self._deps.limits
+        )
+        out = headers.to_downstream(CIMultiDictProxy(got), self._agent.upstream_url, self._agent.public_url)
+        out.update({"Connection": "Upgrade", "Upgrade": got.get("Upgrade", protocol)})
+        return Reply(101, out, tunnel=tunnel)
 
     async def _watched(self) -> Reply:
         watcher = Watcher(self._permit, self._view.policy, self._deps, self._exchange.id, self._abandon)
@@ -82,14 +99,16 @@ class Carrier:
             return self._stream(reply, watcher)
         return await self._unary(reply, watcher)
 
-    async def _forward(self, body: bytes | AsyncIterator[bytes] | None) -> UpstreamReply:
-        head = self._exchange.head
-        sent = headers.to_upstream(
-            head.headers,
+    def _sent(self) -> CIMultiDict[str]:
+        return headers.to_upstream(
+            self._exchange.head.headers,
             strip_credentials=self._agent.strips_credentials,
             plain_reply=self._permit.watch is not Watch.PASS,
             inflated=self._body.inflated,
         )
+
+    async def _forward(self, body: bytes | AsyncIterator[bytes] | None) -> UpstreamReply:
+        head, sent = self._exchange.head, self._sent()
         if isinstance(body, AsyncIterator) and "Content-Length" in head.headers:
             sent["Content-Length"] = head.headers["Content-Length"]
         return await self._agent.upstream.forward(self._permit, head.method, sent, body or None)

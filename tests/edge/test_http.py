@@ -8,6 +8,7 @@ import json
 from io import BytesIO
 from typing import Any
 
+import aiohttp
 import pytest
 from aiohttp import web
 
@@ -427,3 +428,37 @@ async def test_x_request_id_comes_back(running: Sidecar, agent: Agent) -> None:
         "POST", "/", json=GET, headers={"A2A-Version": "1.0", "X-Request-Id": "<script>"}
     )
     assert bad.header("X-Request-Id") is None
+
+
+async def test_an_upgrade_the_policy_opens_is_a_tunnel(start: Start, agent: Agent) -> None:
+    async def script(request: web.Request, body: bytes) -> web.StreamResponse:
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        async for message in socket:
+            await socket.send_str(f"you said {message.data}")
+        return socket
+
+    agent.script = script
+    running = await start(other_paths={"upgrades": ["/ws"]})
+    url = running.url.replace("http", "ws")
+    async with running.session.ws_connect(url + "/ws", headers=running.headers("alice")) as socket:
+        for word in ("one", "two", "x" * 200_000):
+            await socket.send_str(word)
+            assert (await socket.receive_str()) == f"you said {word}"
+    assert agent.received[0].values("Upgrade") == ["websocket"]
+    for target, who, status in (("/ws", None, 401), ("/other", "alice", 400)):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await running.session.ws_connect(url + target, headers=running.headers(who))
+        assert refused.value.status == status
+    assert len(agent.received) == 1
+
+
+async def test_an_agent_that_declines_an_upgrade_is_heard(start: Start, agent: Agent) -> None:
+    async def script(request: web.Request, body: bytes) -> web.StreamResponse:
+        return web.Response(status=426)
+
+    agent.script = script
+    running = await start(other_paths={"upgrades": ["/ws"]})
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await running.session.ws_connect(running.url + "/ws", headers=running.headers("alice"))
+    assert refused.value.status == 400

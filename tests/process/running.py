@@ -92,6 +92,8 @@ class Running:
                     _, writer = await asyncio.open_connection(host, int(port))
                 except ConnectionRefusedError:
                     return
+                except ConnectionResetError:  # it had been queued when the listener closed
+                    continue
                 writer.close()
                 await asyncio.sleep(0.01)
 

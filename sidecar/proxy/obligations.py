@@ -34,7 +34,7 @@ from sidecar.proxy.agents import GuardedAgent, View
 from sidecar.proxy.body import Body, inflate
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.stream import WatchedStream
-from sidecar.proxy.tunnel import open_tunnel
+from sidecar.proxy.tunnel import PROTOCOL, open_tunnel
 from sidecar.proxy.upstream import UpstreamReply
 from sidecar.proxy.watch import Watcher
 
@@ -75,15 +75,14 @@ class Carrier:
 
     async def _upgrade(self) -> Reply:
         head = self._exchange.head
-        protocol = head.headers.get("Upgrade", "")
-        if head.method != "GET" or not protocol:
-            raise Refused(Reason.UPGRADE_REFUSED)
-        sent = self._sent()
+        offered = [value.strip().lower() for value in head.headers.getall("Upgrade", ())]
+        if head.method != "GET" or offered != [PROTOCOL]:
+            raise Refused(Reason.UPGRADE_REFUSED, "only WebSocket may be switched to")
         tunnel, got = await open_tunnel(
-            self._agent.upstream_url, self._permit, protocol, sent, self._deps.limits
+            self._agent.upstream_url, self._permit, self._sent(), self._deps.limits
         )
         out = headers.to_downstream(CIMultiDictProxy(got), self._agent.upstream_url, self._agent.public_url)
-        out.update({"Connection": "Upgrade", "Upgrade": got.get("Upgrade", protocol)})
+        out.update({"Connection": "Upgrade", "Upgrade": PROTOCOL})
         return Reply(101, out, tunnel=tunnel)
 
     async def _watched(self) -> Reply:

@@ -15,6 +15,9 @@ from yarl import URL
 from sidecar.config import Limits
 from sidecar.model import Permit, Reason, Refused
 
+# Nothing else: after a switch to h2c a caller could reach every route of the agent, judged by nobody.
+PROTOCOL = "websocket"
+
 _LONGEST_HEAD = 64 * 1024
 
 
@@ -41,9 +44,9 @@ class Tunnel:
 
 
 async def open_tunnel(
-    base: str, permit: Permit, protocol: str, headers: CIMultiDict[str], limits: Limits
+    base: str, permit: Permit, headers: CIMultiDict[str], limits: Limits
 ) -> tuple[Tunnel, CIMultiDict[str]]:
-    """Ask the agent at `base` to switch to `protocol`. Returns the tunnel and the agent's reply headers.
+    """Ask the agent at `base` to switch to WebSocket (RFC 6455). Returns the tunnel and the agent's reply headers.
 
     Raises Refused: AGENT_UNAVAILABLE, AGENT_FAILED, or UPGRADE_REFUSED where the agent declines (RFC 9110 §7.8).
     """
@@ -58,7 +61,7 @@ async def open_tunnel(
         f"GET {url.raw_path_qs} HTTP/1.1",
         f"Host: {url.authority}",
         "Connection: Upgrade",
-        f"Upgrade: {protocol}",
+        f"Upgrade: {PROTOCOL}",
     ]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape"))
@@ -72,9 +75,10 @@ async def open_tunnel(
         writer.close()
         raise
     status, *fields = head.decode("latin-1").split("\r\n")[:-2]
-    if status.split(" ")[1:2] != ["101"]:
-        writer.close()
-        raise Refused(Reason.UPGRADE_REFUSED, "the agent does not switch protocols here")
-    return Tunnel(reader, writer), CIMultiDict(
+    got = CIMultiDict(
         (name.strip(), value.strip()) for name, _, value in (field.partition(":") for field in fields)
     )
+    if status.split(" ")[1:2] != ["101"] or got.get("Upgrade", "").lower() != PROTOCOL:
+        writer.close()
+        raise Refused(Reason.UPGRADE_REFUSED, "the agent does not switch protocols here")
+    return Tunnel(reader, writer), got

@@ -462,3 +462,25 @@ async def test_an_agent_that_declines_an_upgrade_is_heard(start: Start, agent: A
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await running.session.ws_connect(running.url + "/ws", headers=running.headers("alice"))
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    "offer", ["h2c", "websocket, h2c", "h2c, websocket", "TLS/1.0", "websocket\r\nUpgrade: h2c"]
+)
+async def test_an_opened_path_opens_nothing_but_websocket(start: Start, agent: Agent, offer: str) -> None:
+    """HTTP/2 by h2c would lead to every route of the agent, judged by nobody."""
+
+    async def agrees(request: web.Request, body: bytes) -> web.StreamResponse:
+        return web.Response(status=200 if "Upgrade" not in request.headers else 500)
+
+    agent.script = agrees
+    running = await start(other_paths={"upgrades": ["/ws"]})
+    wants = (
+        "Connection: Upgrade, HTTP2-Settings",
+        f"Upgrade: {offer}",
+        "HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA",
+    )
+    got = await raw(running, request(running, "GET /ws HTTP/1.1", *wants, "Connection: close"))
+    assert b" 101 " not in got.partition(b"\r\n")[0]
+    assert all("upgrade" not in {name.lower() for name, _ in r.headers} for r in agent.received)
+    assert all("http2-settings" not in {name.lower() for name, _ in r.headers} for r in agent.received)

@@ -312,7 +312,6 @@ class Reason(Enum):
     LEDGER_UNAVAILABLE = "ledger_unavailable"
     CARD_UNAVAILABLE = "card_unavailable"
     AGENT_UNAVAILABLE = "agent_unavailable"
-    STOPPING = "stopping"
     # what went wrong after it
     AGENT_FAILED = "agent_failed"
     REPLY_UNREADABLE = "reply_unreadable"

@@ -131,7 +131,6 @@ ON_THE_WIRE: Final[Mapping[Reason, WireError]] = MappingProxyType(
         Reason.LEDGER_UNAVAILABLE: _unavailable("the record of owners is unavailable"),
         Reason.CARD_UNAVAILABLE: _unavailable("the agent's card is unavailable"),
         Reason.AGENT_UNAVAILABLE: _unavailable("the agent is unavailable"),
-        Reason.STOPPING: _unavailable("the sidecar is stopping"),
         Reason.AGENT_FAILED: _failed("the agent failed while it answered"),
         Reason.REPLY_UNREADABLE: _failed("the agent's reply cannot be read", 502),
         Reason.REPLY_TOO_LARGE: _failed("the agent's reply is too large", 502),

@@ -53,7 +53,11 @@ class Admin:
             parts["ledger"] = ""
         except LedgerUnavailable as problem:
             parts["ledger"] = str(problem) or "unavailable"
-        parts["identity"] = "" if self._deps.identity.ready() else "keys of an issuer cannot be had"
+        parts["identity"] = "; ".join(
+            f"no keys of {issuer.issuer}: {issuer.problem}"
+            for issuer in self._deps.identity.key_status()
+            if not issuer.usable
+        )
         for agent in self._deps.agents:
             found = await agent.cards.current()
             parts[f"card of {agent.name}"] = "" if found is not None else agent.cards.problem

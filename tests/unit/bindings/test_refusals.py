@@ -333,7 +333,6 @@ def test_what_of_the_scopes_reaches_the_header(required: set[str], header: str) 
         (Reason.LEDGER_UNAVAILABLE, 503, 503, 503, -32603, -32603, "UNAVAILABLE", True),
         (Reason.CARD_UNAVAILABLE, 503, 503, 503, -32603, -32603, "UNAVAILABLE", True),
         (Reason.AGENT_UNAVAILABLE, 503, 503, 503, -32603, -32603, "UNAVAILABLE", True),
-        (Reason.STOPPING, 503, 503, 503, -32603, -32603, "UNAVAILABLE", True),
         (Reason.AGENT_FAILED, 500, 500, 500, -32603, -32603, "INTERNAL", False),
         (Reason.REPLY_UNREADABLE, 502, 502, 502, -32603, -32603, "INTERNAL", False),
         (Reason.REPLY_TOO_LARGE, 502, 502, 502, -32603, -32603, "INTERNAL", False),

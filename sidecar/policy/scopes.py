@@ -27,11 +27,6 @@ _UNNAMED: Final = {
 }
 
 
-def parse_scopes(text: str) -> frozenset[str]:
-    """The scopes of a space-separated list (RFC 6749 §3.3). Only spaces separate; case matters."""
-    return frozenset(text.split(" ")) - {""}
-
-
 def widen(held: frozenset[str], implies: Mapping[str, Collection[str]]) -> frozenset[str]:
     """`held` with everything it implies, directly or through others. Cycles are fine."""
     if not implies:

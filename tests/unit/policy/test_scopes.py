@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sidecar.bindings.card import read_card
 from sidecar.config import Scopes, Skill
 from sidecar.model import Card, NamedSkill
-from sidecar.policy.scopes import Need, Needs, UnknownSkill, compile_needs, parse_scopes, widen
+from sidecar.policy.scopes import Need, Needs, UnknownSkill, compile_needs, widen
 
 Requirement = dict[str, list[str]]
 
@@ -343,21 +343,6 @@ def test_any_is_one_covered_alternative_of_each_level(
 
 
 # --- scope sets --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "parsed"),
-    [
-        pytest.param("", frozenset(), id="nothing"),
-        pytest.param("   ", frozenset(), id="blanks only"),
-        pytest.param("w r", {"w", "r"}, id="two"),
-        pytest.param(" w  r w ", {"w", "r"}, id="repeated, with blanks around"),
-        pytest.param("w W", {"w", "W"}, id="case matters"),
-        pytest.param("w\tr\nx", {"w\tr\nx"}, id="only spaces separate"),
-    ],
-)
-def test_parse_scopes(text: str, parsed: set[str]) -> None:
-    assert parse_scopes(text) == parsed
 
 
 IMPLIES = {

@@ -1,6 +1,6 @@
 """Scope arithmetic and the life-cycle requirement.
 
-Owns: splitting and widening scope sets, and what a submission needs, by skill, from policy and cards.
+Owns: widening scope sets, and what a submission needs, by skill, from policy and cards.
 Never: reads a token, fetches a card, or decides; nothing here is computed per call but set operations.
 """
 

@@ -7,12 +7,13 @@ Never: per-request code.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +32,8 @@ from sidecar.proxy.agents import Agents, GuardedAgent
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.enforce import answer
 from sidecar.proxy.http_edge import HttpServer
+from sidecar.proxy.names import LookUp, Names, system_look_up
+from sidecar.proxy.page_tokens import PageTokens
 from sidecar.proxy.tasks import Background, Settling
 
 log = structlog.get_logger()
@@ -43,8 +46,10 @@ class CannotStart(Exception):
 class App:
     """A running sidecar. `traffic` and `admin` are the addresses it listens on, once started."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, look_up: LookUp = system_look_up) -> None:
+        """`look_up` resolves the names of webhooks."""
         self._config = config
+        self._look_up = look_up
         self._stack = AsyncExitStack()
         self.traffic = ("", 0)
         self.admin = ("", 0)
@@ -79,7 +84,13 @@ class App:
             raise CannotStart(f"ledger.url: {problem}") from None
         self._stack.push_async_callback(ledger.close)
         try:
-            identity = Identity(config.identity, config.ownership.owner_claims, limits.token, now=time.time)
+            identity = Identity(
+                config.identity,
+                config.ownership.owner_claims,
+                limits.token,
+                config.asked_claims,
+                now=time.time,
+            )
         except ValueError as problem:
             raise CannotStart(f"identity: {problem}") from None
         await identity.start()
@@ -93,7 +104,23 @@ class App:
         self._stack.push_async_callback(self._until_deadline, background.finish)
         self._stack.push_async_callback(self._until_deadline, settling.finish)
         self._stack.push_async_callback(draining.finish, 0.0)
-        deps = Deps(agents, identity, ledger, audit, Metrics(), settling, draining, background, limits)
+        lists = config.list
+        page_tokens = PageTokens(ledger, self._sealing_keys(lists.key_files), lists.cursor_ttl, time.time)
+        metrics = Metrics()
+        deps = Deps(
+            agents,
+            identity,
+            ledger,
+            audit,
+            metrics,
+            settling,
+            draining,
+            background,
+            lists,
+            page_tokens,
+            limits,
+            Names(self._look_up),
+        )
         admin = Admin(deps)
 
         async def answered(exchange: Exchange) -> Reply:
@@ -105,6 +132,22 @@ class App:
         self._stack.callback(setattr, admin, "stopping", True)
         for agent in agents:
             background.start(agent.view())
+
+    def _sealing_keys(self, paths: Sequence[str]) -> list[bytes]:
+        """The keys of page tokens: whatever the files hold, as long as it is long enough to be a key."""
+        keys = []
+        for path in paths:
+            try:
+                content = Path(path).read_bytes().strip()
+            except OSError as problem:
+                raise CannotStart(f"list.key_files: cannot read `{path}`: {problem.strerror}") from None
+            if len(content) < 32:
+                raise CannotStart(
+                    f"list.key_files: `{path}` is too short; write at least 32 random bytes,"
+                    f" `head -c 32 /dev/urandom | base64 > {path}`"
+                )
+            keys.append(hashlib.sha256(content).digest())
+        return keys
 
     def _audit_output(self, output: str) -> BinaryIO | None:
         if output == "disabled":

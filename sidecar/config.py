@@ -21,17 +21,28 @@ from sidecar.policy_file.document import (
     Issuer,
     Ledger,
     Limits,
+    Lists,
     Model,
     OtherPaths,
     Ownership,
+    Push,
     Scopes,
     Skill,
 )
 from sidecar.policy_file.effective import effective, to_yaml
 from sidecar.policy_file.strict_document import Document, read_document
+from sidecar.policy_file.url_patterns import (
+    DEFAULT_PORTS,
+    UrlPattern,
+    canonical_host,
+    is_inside,
+    is_number,
+    read_pattern,
+)
 from sidecar.policy_file.values import Bytes, JsonRpcVersion, Mode, Seconds
 
 __all__ = [
+    "DEFAULT_PORTS",
     "Agent",
     "AnonymousPrincipal",
     "Audit",
@@ -45,19 +56,26 @@ __all__ = [
     "JsonRpcVersion",
     "Ledger",
     "Limits",
+    "Lists",
     "Mode",
     "Model",
     "OtherPaths",
     "Ownership",
     "PolicyError",
     "Problem",
+    "Push",
     "Scopes",
     "Seconds",
     "Skill",
+    "UrlPattern",
+    "canonical_host",
     "document_fields",
     "effective",
+    "is_inside",
+    "is_number",
     "json_schema",
     "load",
     "read_document",
+    "read_pattern",
     "to_yaml",
 ]

@@ -155,6 +155,7 @@ class Principal:
     actors: tuple[str, ...] = ()  # RFC 8693 `act` chain, the current actor first
     expires_at: float | None = None
     pseudonym: str = ""  # what audit records call the subject
+    claims: Mapping[str, frozenset[str]] = field(default_factory=dict)  # those the policy asks about
 
 
 # --- one request, decoded --------------------------------------------------------------------
@@ -174,10 +175,11 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class PushTarget:
-    """Where a push config wants notifications sent, and what goes into outbound headers."""
+    """Where a push config wants notifications sent, what goes into outbound headers, and its id if it has one."""
 
     url: str
     header_values: tuple[str, ...] = ()
+    config_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,22 @@ class NamedSkill:
 
     id: str
     named_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which of their own tasks a caller wants listed, and how much of each (1.0 §3.1.4).
+
+    `state` is canonical, `changed_since` a status timestamp in microseconds since the epoch. The
+    context filter is the call's `context_id`.
+    """
+
+    state: str | None = None
+    changed_since: int | None = None
+    page_size: int = 50
+    page_token: str = ""
+    history_length: int | None = None  # None: as much as the agent likes to give
+    include_artifacts: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +224,8 @@ class Call:
     tenant: str | None = None
     push: tuple[PushTarget, ...] = ()
     skill: NamedSkill | None = None
+    selection: Selection | None = None  # of a list
+    config_id: str | None = None  # of a push get or delete
 
     @property
     def creates_by_id(self) -> bool:
@@ -265,6 +285,42 @@ class Entry:
     chosen: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class TaskFilter:
+    """Which of an owner's tasks are meant. Those the agent no longer knows, and reserved ids, never are."""
+
+    agent: str
+    tenant: str
+    context_id: str | None = None
+    state: str | None = None
+    changed_since: int | None = None  # microseconds since the epoch
+    unfinished: bool = False  # only those not known to be in a terminal state
+
+
+# Where a task stands in its owner's list: status timestamp (microseconds since the epoch), then id.
+Position: TypeAlias = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of an owner's tasks, newest first, and how many the filter finds in all."""
+
+    tasks: tuple[tuple[Position, Fact], ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """What a permitted call does to the number of its task's webhooks: see `policy/push.py` for `names`.
+
+    With `enforcing` False a task with too many is only noted.
+    """
+
+    names: tuple[str, ...]
+    limit: int
+    enforcing: bool
+
+
 class Miss(StrEnum):
     """Why a look-up by owner found nothing; for the audit only, never for a decision."""
 
@@ -301,6 +357,7 @@ class Reason(Enum):
     INSUFFICIENT_SCOPE = "insufficient_scope"
     UNKNOWN_SKILL = "unknown_skill"
     PUSH_TARGET_REFUSED = "push_target_refused"
+    PUSH_LIMIT_REACHED = "push_limit_reached"
     # whose it is: all of these are one answer on the wire
     NOT_FOUND = "not_found"
     TENANT_MISMATCH = "tenant_mismatch"
@@ -355,6 +412,7 @@ class Watch(Enum):
 
     RECORD = "record"  # a send: ids are recorded before they are released
     KEEP = "keep"  # only the task that was judged may appear
+    LIST = "list"  # a list: answered from the ledger with the caller's own tasks
     CARD = "card"  # an extended card: addresses are rewritten
     PASS = "pass"  # nothing of ours
 
@@ -367,7 +425,8 @@ class Permit:
     `creates` tells whether the life-cycle guard has been passed for a new task, `known` is what the
     ledger said, `tenant` the A2A tenant that applies. With `enforcing` False (`ownership.mode:
     observe`) obligations note what they would withhold and change nothing.
-    `observed` is the refusal that `mode: observe` let through.
+    `observed` is the refusal that `mode: observe` let through. Before a call goes on, the hosts in `resolve` must be
+    resolved and the call decided anew with what was found; `webhooks` are counted, and given back if the agent errs.
     """
 
     call: Call | Other
@@ -381,6 +440,8 @@ class Permit:
     chosen_by: str = ""
     enforcing: bool = True
     observed: Refusal | None = None
+    resolve: frozenset[str] = frozenset()
+    webhooks: Webhooks | None = None
 
 
 Decision: TypeAlias = Permit | Refusal

@@ -156,6 +156,8 @@ def _call(
         payload.tenant,
         payload.push,
         skill,
+        payload.selection,
+        payload.config_id,
     )
 
 

@@ -33,6 +33,11 @@ _NEEDS_BODY: Final = frozenset(
     {Operation.SEND_MESSAGE, Operation.SEND_STREAMING_MESSAGE, Operation.CREATE_PUSH_CONFIG}
 )
 _UNDER_V1 = "/v1/"
+# No task ids: what may follow a tenant. To a2a-js 1.x, which takes any first segment for one and
+# ignores case, `/tasks/extendedAgentCard` is the card of the tenant `tasks`.
+_AFTER_A_TENANT: Final = frozenset({"tasks", "message:send", "message:stream", "extendedagentcard"})
+# Parameters from which frameworks take the verb, in place of the one that was judged (FC-027).
+_VERBS: Final = frozenset({"_method", "x-http-method", "x-http-method-override", "x-method-override"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,8 @@ def _route(rest: tuple[str, ...], tenant: str | None) -> Route | None:
             task = task.removesuffix(suffix)
             if not suffix and task.casefold().endswith(SUFFIXES):  # Express ignores case
                 return None
+        if task.casefold() in _AFTER_A_TENANT:
+            return None
         words[at + 1] = "{id}" + suffix
         if len(rest) == at + 4:
             config, words[at + 3] = rest[at + 3], "{cid}"
@@ -189,6 +196,8 @@ def _read_query(target: Target) -> dict[str, str]:
         raise _invalid("the query has a name with brackets")
     if len(set(names)) != len(names):
         raise _invalid("the query repeats a parameter")
+    if any(name.casefold() in _VERBS for name in names):
+        raise _invalid("the query names another HTTP method")
     return members(dict(target.query), QUERY, "query")
 
 

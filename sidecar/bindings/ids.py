@@ -69,6 +69,12 @@ def task_in_name(where: str, value: Any) -> str | None:
     return task
 
 
+def config_in_name(value: Any) -> str | None:
+    """The push config's id in a resource name that `task_in_name` has accepted, None where it names the task alone."""
+    parts = value.split("/") if isinstance(value, str) else []
+    return parts[3] if len(parts) == 4 else None
+
+
 def read_references(value: Any, where: str) -> tuple[str, ...]:
     """The ids of a list of ids, each once; none where the list is absent or null."""
     if value is None:

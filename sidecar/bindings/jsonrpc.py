@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+import orjson
+
 from sidecar.bindings.methods import METHOD_NAMES, Row, is_nearly_a_method, rows
-from sidecar.bindings.strict import MOST_MEMBERS, fold, members, vocabulary, words_of
+from sidecar.bindings.strict import MOST_MEMBERS, PROTOTYPE, fold, members, vocabulary, words_of
 from sidecar.bindings.surface import Surface
 from sidecar.model import Operation, Reason, Refused, RpcId
 
@@ -23,8 +25,8 @@ _ID_WORDS: Final = frozenset(
 
 
 def is_envelope(value: Mapping[str, Any]) -> bool:
-    """Whether an object is a JSON-RPC request to somebody: it says so, or names a method of ours."""
-    if "jsonrpc" in value:
+    """Whether an object is a JSON-RPC request to somebody: it says so, names a method of ours, or might inherit one."""
+    if "jsonrpc" in value or PROTOTYPE in value:
         return True
     if len(value) > MOST_MEMBERS:
         return not {"jsonrpc", "method"}.isdisjoint(words_of(value))
@@ -50,15 +52,25 @@ def holds_envelope(batch: list[Any]) -> bool:
 
 
 def resembles_a_request(value: Mapping[str, Any], *, below: bool = True) -> bool:
-    """Whether an object without an envelope has an A2A message in it (python-a2a takes such bodies)."""
+    """Whether an object without an envelope has an A2A request in it.
+
+    A message is one (python-a2a takes such bodies), and so are parameters that name a task where no method is
+    named: a2a-sdk 0.2 carries out the first operation whose parameters fit.
+    """
     for name, content in value.items():
         if type(content) is dict:
             word = fold(name)
             if word in ("message", "request") and any(fold(n) in _REQUEST_WORDS for n in content):
                 return True
-            if word == "params" and below and resembles_a_request(content, below=False):
-                return True
+            if word == "params" and below:
+                nameless = type(value.get("method")) is not str
+                if resembles_a_request(content, below=False) or (nameless and _names_a_task(content)):
+                    return True
     return False
+
+
+def _names_a_task(params: Mapping[str, Any]) -> bool:
+    return any(type(content) is str and fold(name) in ("id", "taskid") for name, content in params.items())
 
 
 def names_something(value: Mapping[str, Any]) -> bool:
@@ -111,6 +123,18 @@ def read_params(envelope: Mapping[str, Any], row: Row) -> dict[str, Any]:
     if params is None and row.operation is Operation.GET_EXTENDED_CARD:
         return {}
     raise Refused(Reason.INVALID_PARAMS, "`params` must be an object")
+
+
+def echoed(rpc_id: RpcId) -> bytes:
+    """An id as JSON. orjson stops at 64 bits; an id is echoed whatever its size."""
+    if isinstance(rpc_id, int):
+        return str(rpc_id).encode()
+    return orjson.dumps(rpc_id if rpc_id is None else encodable(rpc_id))
+
+
+def encodable(text: str) -> str:
+    """Text that JSON in UTF-8 can carry: it may hold lone surrogates (undecodable bytes of a header)."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _invalid(detail: str) -> Refused:

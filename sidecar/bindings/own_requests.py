@@ -1,6 +1,6 @@
 """Requests the sidecar makes itself, in the caller's dialect.
 
-Owns: cancelling a task nobody could be given, and asking for the caller's extended card.
+Owns: cancelling a task nobody could be given, getting the tasks of a list, and asking for the caller's extended card.
 Never: sends anything, or adds credentials.
 """
 
@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlencode
 
 import orjson
 
-from sidecar.model import Binding, Call, Dialect, Version
+from sidecar.bindings.dialect import VERSION_NAME
+from sidecar.bindings.jsonrpc import echoed
+from sidecar.model import Binding, Call, Dialect, RpcId, Version
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,8 @@ _CANCEL: Final[Mapping[Version, str]] = {
     Version.V1_0: "CancelTask",
 }
 
+_ASKED_WHERE: Final = frozenset({"tenant", VERSION_NAME.lower()})  # parameters of a query, in lower case
+
 # The tail of a send's path; the base and a tenant stand before it.
 _SEND_TAIL: Final = re.compile(r"/message(?::|%3[Aa])(?:send|stream)$")
 
@@ -47,7 +51,7 @@ def cancel_request(call: Call, task_id: str) -> OwnRequest:
 
     Raises ValueError for a binding that has no such request, and for an HTTP+JSON call that is no send.
     """
-    tenant = {"tenant": call.tenant} if call.tenant and call.dialect.version is Version.V1_0 else {}
+    tenant = _tenant_of(call)
     if call.dialect.binding is Binding.JSONRPC:
         method = _CANCEL[call.dialect.version]
         return _rpc(call.dialect, call.target, method, {**tenant, "id": task_id})
@@ -58,6 +62,27 @@ def cancel_request(call: Call, task_id: str) -> OwnRequest:
     # The id is the agent's: whatever is in it must stay one path segment.
     target = f"{base}/tasks/{quote(task_id, safe='')}:cancel{mark}{query}"
     return _request(call.dialect, "POST", target, orjson.dumps(tenant))
+
+
+def get_request(call: Call, task_id: str) -> OwnRequest:
+    """Get `task_id` on behalf of the list `call`, where it went and under the same tenant and JSON-RPC id.
+
+    Raises ValueError for a binding that has no such request.
+    """
+    asked = call.selection.history_length if call.selection else None
+    history = {} if asked is None else {"historyLength": asked}
+    if call.dialect.binding is Binding.JSONRPC:
+        tenant = _tenant_of(call)
+        method = "GetTask" if call.dialect.version is Version.V1_0 else "tasks/get"
+        return _rpc(call.dialect, call.target, method, {**tenant, "id": task_id, **history}, call.form.rpc_id)
+    path, _, query = call.target.partition("?")
+    if call.dialect.binding is not Binding.HTTP_JSON:
+        raise ValueError(f"no request for a task in {call.dialect}")
+    # Of the list's own query only what says where and how to ask goes on.
+    kept = [(name, value) for name, value in parse_qsl(query) if name.lower() in _ASKED_WHERE]
+    further = urlencode([*kept, *history.items()])
+    target = f"{path}/{quote(task_id, safe='')}" + (f"?{further}" if further else "")
+    return _request(call.dialect, "GET", target)
 
 
 def extended_card_request(dialect: Dialect, target_base: str, *, tenant: str = "") -> OwnRequest:
@@ -84,11 +109,16 @@ def extended_card_request(dialect: Dialect, target_base: str, *, tenant: str = "
             raise ValueError(f"no extended card in {dialect}")
 
 
-def _rpc(dialect: Dialect, target: str, method: str, params: Mapping[str, str] | None) -> OwnRequest:
-    envelope: dict[str, object] = {"jsonrpc": "2.0", "id": _RPC_ID, "method": method}
-    if params is not None:
-        envelope["params"] = params
-    return _request(dialect, "POST", target, orjson.dumps(envelope))
+def _tenant_of(call: Call) -> dict[str, str]:
+    return {"tenant": call.tenant} if call.tenant and call.dialect.version is Version.V1_0 else {}
+
+
+def _rpc(
+    dialect: Dialect, target: str, method: str, params: Mapping[str, object] | None, rpc_id: RpcId = None
+) -> OwnRequest:
+    named = orjson.dumps({"method": method} | ({} if params is None else {"params": params}))
+    id_ = echoed(_RPC_ID if rpc_id is None else rpc_id)
+    return _request(dialect, "POST", target, b'{"jsonrpc":"2.0","id":' + id_ + b"," + named[1:])
 
 
 def _request(dialect: Dialect, method: str, target: str, body: bytes = b"") -> OwnRequest:

@@ -17,14 +17,16 @@ from sidecar.bindings.ids import (
     agreed,
     invalid,
     places_in,
+    read_id,
     read_object,
     read_references,
     require_id,
     task_in_name,
 )
 from sidecar.bindings.push import Push
+from sidecar.bindings.selection import read_selection
 from sidecar.bindings.strict import members, vocabulary
-from sidecar.model import SENDS, Operation, PushTarget, Version
+from sidecar.model import SENDS, Operation, PushTarget, Selection, Version
 
 # One vocabulary per kind of object, all versions together: a member of one version that turns up in
 # another is read too, so that no agent which serves both finds an id there that was not judged.
@@ -58,6 +60,7 @@ _PUSH_OPERATIONS: Final = frozenset(
         Operation.DELETE_PUSH_CONFIG,
     }
 )
+_ONE_CONFIG: Final = frozenset({Operation.GET_PUSH_CONFIG, Operation.DELETE_PUSH_CONFIG})
 _ON_A_TASK: Final = _PUSH_OPERATIONS | {
     Operation.GET_TASK,
     Operation.CANCEL_TASK,
@@ -99,6 +102,8 @@ class Payload(NamedTuple):
     tenant: str | None = None
     push: tuple[PushTarget, ...] = ()
     metadata: tuple[Mapping[str, Any], ...] = ()
+    selection: Selection | None = None
+    config_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +131,9 @@ def read_payload(
         if given is not None:
             return _read_on_a_route(fields, operation, root, given)
         return _read_on_a_task(fields, operation, TASK_MEMBER[version][operation], version)
-    context = None
     if operation is Operation.LIST_TASKS:
-        context = agreed("context", *places_in(fields, root, "contextId"), *_asked(given, "contextId"))
-    return Payload(context_id=context, tenant=_tenant(fields, root, given))
+        return _read_list(fields, root, given)
+    return Payload(tenant=_tenant(fields, root, given))
 
 
 def _read_send(fields: _Members, version: Version, root: str, given: Given | None) -> Payload:
@@ -182,7 +186,7 @@ def _read_on_a_task(fields: _Members, operation: Operation, member: str, version
         return Payload(task_id)
     names_config = operation in _PUSH_OPERATIONS and version is Version.V1_0
     places = _task_places(fields, "params", names_config)
-    return _read_rest(fields, operation, "params", places, None)
+    return _read_rest(fields, operation, "params", places, None, names_config=names_config)
 
 
 def _read_on_a_route(fields: _Members, operation: Operation, root: str, given: Given) -> Payload:
@@ -194,7 +198,17 @@ def _read_on_a_route(fields: _Members, operation: Operation, root: str, given: G
     places = [("path", require_id("path", given.task_id)), *_asked(given, "taskId")]
     places += ((where, task_in_name(where, value)) for where, value in _asked(given, "name", "parent"))
     places += _task_places(fields, root, names_config)
-    return _read_rest(fields, operation, root, places, given)
+    return _read_rest(fields, operation, root, places, given, names_config=names_config)
+
+
+def _read_list(fields: _Members, root: str, given: Given | None) -> Payload:
+    # A list by HTTP+JSON is a GET, which has no body.
+    asked, where = (fields, root) if given is None else (given.query or {}, "query")
+    return Payload(
+        context_id=read_id(f"{where}.contextId", asked.get("contextId")),
+        tenant=_tenant(fields, root, given),
+        selection=read_selection(asked, where, as_text=given is not None),
+    )
 
 
 def _task_places(fields: _Members, root: str, names_config: bool) -> list[Place]:
@@ -207,16 +221,34 @@ def _task_places(fields: _Members, root: str, names_config: bool) -> list[Place]
 
 
 def _read_rest(
-    fields: _Members, operation: Operation, root: str, places: list[Place], given: Given | None
+    fields: _Members,
+    operation: Operation,
+    root: str,
+    places: list[Place],
+    given: Given | None,
+    *,
+    names_config: bool,
 ) -> Payload:
     push = Push()
+    config_id = None
     if operation is Operation.CREATE_PUSH_CONFIG:
         push.read_created(fields, root)
+    elif operation in _ONE_CONFIG:
+        config_id = _config_id(fields, root, names_config, given)
     return Payload(
         agreed("task", *places, *push.tasks),
         tenant=_tenant(fields, root, given, push.tenants),
         push=tuple(push.targets),
+        config_id=config_id,
     )
+
+
+def _config_id(fields: _Members, root: str, names_config: bool, given: Given | None) -> str | None:
+    """The one config a get or delete names: by 1.0's `id`, 0.x's `pushNotificationConfigId`, or the path."""
+    names = ("pushNotificationConfigId", "configId", *(("id",) if names_config else ()))
+    asked = _asked(given, "pushNotificationConfigId", "configId")
+    path = [("path", given.config_id)] if given is not None else []
+    return agreed("push config", *path, *places_in(fields, root, *names), *asked)
 
 
 def _asked(given: Given | None, *names: str) -> list[Place]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from sidecar.bindings.ids import Place, agreed, invalid, read_object, task_in_name
+from sidecar.bindings.ids import Place, agreed, config_in_name, invalid, read_id, read_object, task_in_name
 from sidecar.bindings.strict import members, vocabulary
 from sidecar.model import PushTarget
 
@@ -42,7 +42,7 @@ class Push:
             self.read(fields["config"], f"{root}.config")
         self.read_inline(fields, root)
         if "url" in fields or not self.targets:
-            self._add(fields, root)
+            self._add(fields, root, read_id(f"{root}.id", fields.get("id")))
 
     def read(self, value: Any, where: str) -> None:
         """One config object, which may wrap the real one once (a2a.v1 TaskPushNotificationConfig)."""
@@ -53,9 +53,11 @@ class Push:
             content = self._open(wrapped, inner)
             if content.get("pushNotificationConfig") is not None:
                 raise invalid(f"`{inner}` wraps another config")
-            self._add(content, inner)
+            # The wrapper's own `id` is a task's in 0.1; its name ends in the config's (a2a.v1).
+            outer = config_in_name(config.get("name"))
+            self._add(content, inner, read_id(f"{inner}.id", content.get("id")) or outer)
         if wrapped is None or "url" in config:
-            self._add(config, where)
+            self._add(config, where, read_id(f"{where}.id", config.get("id")))
 
     def _open(self, value: Any, where: str) -> dict[str, Any]:
         config = members(read_object(value, where), PUSH_CONFIG, where)
@@ -64,7 +66,7 @@ class Push:
         self.tenants.append((f"{where}.tenant", config.get("tenant")))
         return config
 
-    def _add(self, config: dict[str, Any], where: str) -> None:
+    def _add(self, config: dict[str, Any], where: str, config_id: str | None) -> None:
         url = config.get("url")
         if type(url) is not str or not url:
             raise invalid(f"`{where}.url` must be a string")
@@ -79,7 +81,7 @@ class Push:
             (f"{inner}.scheme", authentication.get("scheme")),
             *((f"{inner}.schemes[]", scheme) for scheme in schemes or ()),
         )
-        self.targets.append(PushTarget(url, tuple(_header_values(values))))
+        self.targets.append(PushTarget(url, tuple(_header_values(values)), config_id))
 
     def checked(self, task_id: str | None) -> tuple[PushTarget, ...]:
         """The targets of a send; its configs must name no other task than `task_id`.

@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 from multidict import CIMultiDict
 
+from sidecar.bindings.jsonrpc import echoed, encodable
 from sidecar.bindings.wire_errors import NOT_FOUND_REASONS, ON_THE_WIRE, WireError
 from sidecar.model import Binding, Dialect, Divergence, Form, Reason, Refusal, Reply, RpcId, Version
 
@@ -40,7 +41,7 @@ def encode_refusal(refusal: Refusal, form: Form, decision_id: str) -> Reply:
     # A 0.x stream is refused as a stream: its clients read an error from an event only. What has an HTTP
     # status of its own keeps it, and with it a plain body.
     sse = jsonrpc and form.sse and status == 200
-    headers = CIMultiDict({"Content-Type": "text/event-stream" if sse else _media_type(form)})
+    headers = CIMultiDict({"Content-Type": "text/event-stream" if sse else media_type_of(form)})
     headers["Cache-Control"] = "no-store"  # a 404 is cacheable unless it says otherwise (RFC 9110 §15.5.5)
     if challenge := _challenge(refusal):
         headers["WWW-Authenticate"] = challenge
@@ -76,8 +77,8 @@ def _rest_status(row: WireError, dialect: Dialect | None) -> int:
     return row.http_0x if row.http_0x and _is_0x(dialect) else row.http
 
 
-def _media_type(form: Form) -> str:
-    """HTTP+JSON mirrors the caller's choice, if it is one of the two there are (1.0.1 §11.1)."""
+def media_type_of(form: Form) -> str:
+    """The media type of an answer of ours. HTTP+JSON mirrors the caller's choice, if it is one of the two there are (1.0.1 §11.1)."""
     if _binding(form) is Binding.HTTP_JSON and form.media_type in _MEDIA_TYPES:
         return form.media_type
     return _JSON
@@ -142,11 +143,7 @@ def _code_0x(row: WireError) -> int:
 
 
 def _envelope(rpc_id: RpcId, error: dict[str, Any]) -> bytes:
-    if isinstance(rpc_id, int):  # orjson stops at 64 bits; an id is echoed whatever its size
-        echoed = str(rpc_id).encode()
-    else:
-        echoed = orjson.dumps(rpc_id if rpc_id is None else _encodable(rpc_id))
-    return b'{"jsonrpc":"2.0","id":' + echoed + b',"error":' + orjson.dumps(error) + b"}"
+    return b'{"jsonrpc":"2.0","id":' + echoed(rpc_id) + b',"error":' + orjson.dumps(error) + b"}"
 
 
 def _error_infos(refusal: Refusal, decision_id: str) -> list[dict[str, Any]]:
@@ -207,17 +204,12 @@ def _told(divergence: Divergence, reason: Reason) -> str:
 
 
 def _listed(scopes: frozenset[str]) -> str:
-    return " ".join(_encodable(scope) for scope in sorted(scopes))
+    return " ".join(encodable(scope) for scope in sorted(scopes))
 
 
 def _shown(text: str) -> str:
-    text = _encodable(text)
+    text = encodable(text)
     return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
-
-
-def _encodable(text: str) -> str:
-    """Header values may hold lone surrogates (undecodable bytes), which JSON in UTF-8 cannot carry."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 _SCOPE_TOKEN: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749 §3.3

@@ -94,14 +94,13 @@ _MOST_VALUES: Final = 10_000
 # Members of which `see` only asks whether they are there; what is inside is skipped.
 _HOLLOW: Final = frozenset(
     {"history", "artifacts", "artifact", "parts", "content", "role", "messageId", "message_id"}
-    | {"pushNotificationConfig", "push_notification_config"}
 )
 # All members `see` looks at.
 _KEPT: Final = _HOLLOW.union(
     ("jsonrpc", "result", "error", "code", "data", "details", "reason", "domain"),
     ("task", "message", "statusUpdate", "status_update", "artifactUpdate", "artifact_update", "kind"),
     ("id", "taskId", "task_id", "contextId", "context_id", "sessionId", "session_id"),
-    ("status", "state", "timestamp", "name", "configs"),
+    ("status", "state", "timestamp", "name", "configs", "pushNotificationConfig", "push_notification_config"),
 )
 
 # Stands for a string that is too long or not exact. Not a str, so an id of this kind is Unclear.

@@ -45,7 +45,7 @@ class Seen:
     """What was found. Ids are exactly as written; an empty id counts as none.
 
     `state` is canonical (`input-required`), `status_at` the status timestamp as the agent wrote it.
-    `not_found`: an ERROR that says the task does not exist.
+    `not_found`: an ERROR that says the task does not exist. `config_id`: that of the one push config shown.
     """
 
     shape: Shape
@@ -54,6 +54,7 @@ class Seen:
     state: str | None = None
     status_at: str | None = None
     not_found: bool = False
+    config_id: str | None = None
 
 
 # A2A 1.0 §4.1.3; 0.1 to 0.3 have the same ones, as far as they have them.
@@ -72,6 +73,9 @@ _STATES: Final = (
     "auth-required",
 )
 
+STATES: Final = tuple(
+    f"TASK_STATE_{name.upper().replace('-', '_')}" for name in _STATES if name
+)  # 1.0's names
 _KNOWN_STATES: Final = frozenset({*_STATES, "unknown"})  # 0.1 to 0.3 have `unknown`
 
 # Members of SendMessageResponse and StreamResponse (0.3 and 1.0 proto), in both ProtoJSON spellings.
@@ -293,6 +297,9 @@ def _by_members(body: Members) -> Shape | None:
 _CONFIG_NAME: Final = re.compile(r"tasks/([^/]+)/pushNotificationConfigs/[^/]*")  # 0.3 proto
 
 
+_CONFIG_WRAPPERS: Final = ("pushNotificationConfig", "push_notification_config")  # 0.x
+
+
 def _see_push(result: Json) -> Seen:
     """One config or a list; all of them must be of one task."""
     if isinstance(result, dict) and isinstance(result.get("configs"), list):
@@ -301,12 +308,13 @@ def _see_push(result: Json) -> Seen:
     tasks = {_task_of_config(_members(config, "a push config")) for config in configs} - {None}
     if len(tasks) > 1:
         raise Unclear("push configs of several tasks")
-    return Seen(Shape.PUSH, next(iter(tasks), None))
+    config_id = _config_id(configs[0]) if len(configs) == 1 and isinstance(configs[0], dict) else None
+    return Seen(Shape.PUSH, next(iter(tasks), None), config_id=config_id)
 
 
 def _task_of_config(config: Members) -> str | None:
     named = set(_ids(config, "taskId", "task_id"))
-    if {"pushNotificationConfig", "push_notification_config"} & config.keys():
+    if not config.keys().isdisjoint(_CONFIG_WRAPPERS):
         # 0.1 names the task `id` here. In a flat 1.0 config, `id` is the config's own.
         named |= set(_ids(config, "id"))
     for name in _ids(config, "name"):
@@ -317,6 +325,18 @@ def _task_of_config(config: Members) -> str | None:
     if len(named) > 1:
         raise Unclear("a push config of two tasks")
     return next(iter(named), None) or None
+
+
+def _config_id(config: Members) -> str | None:
+    """The id of a push config: inside its 0.x wrapper, in its name, or its own (1.0). Only for counting: never unclear."""
+    wrapper = next((name for name in _CONFIG_WRAPPERS if name in config), None)
+    if wrapper is None:
+        found = config.get("id")
+    else:
+        inner, name = config[wrapper], config.get("name")
+        found = inner.get("id") if isinstance(inner, dict) else None
+        found = found or (name.split("/")[-1] if isinstance(name, str) else None)
+    return found if isinstance(found, str) and found else None
 
 
 # --- members ---------------------------------------------------------------------------------
@@ -355,10 +375,10 @@ def _status(status: Json) -> tuple[str | None, str | None]:
     if not isinstance(status, dict):
         return None, None
     timestamp = status.get("timestamp")
-    return _state(status.get("state")), timestamp if isinstance(timestamp, str) else None
+    return canonical_state(status.get("state")), timestamp if isinstance(timestamp, str) else None
 
 
-def _state(state: Json) -> str | None:
+def canonical_state(state: Json) -> str | None:
     """Canonical spelling: 0.x text, `TASK_STATE_…` of both protos, numbers. None for none or unknown."""
     if type(state) is int:
         return (_STATES[state] or None) if 0 <= state < len(_STATES) else None

@@ -132,6 +132,8 @@ def fold(name: str) -> str:
     return folded if folded.startswith("_") else folded.translate(_SEPARATORS)
 
 
+# JavaScript that copies an object with this member reads in it what the object itself does not have.
+PROTOTYPE: Final = "__proto__"
 _LONGEST_NAME: Final = 128
 MOST_MEMBERS: Final = 1000  # of one protocol object; metadata and data are not counted
 
@@ -167,8 +169,8 @@ def members(
 ) -> dict[str, Any]:
     """The known members of an object by canonical name; unknown ones are left alone.
 
-    Raises Refused(reason) for two spellings of one member, and for a member in a spelling that
-    only a lenient parser would match.
+    Raises Refused(reason) for two spellings of one member, for a member in a spelling that only a
+    lenient parser would match, and for a prototype.
     """
     if len(value) > MOST_MEMBERS:
         raise Refused(reason, f"`{where}` has more than {MOST_MEMBERS} members")
@@ -179,6 +181,8 @@ def members(
         if name is None:
             if fold(spelt) in known.folded:
                 raise Refused(reason, f"a member of `{where}` is a known name in a wrong spelling")
+            if spelt == PROTOTYPE:
+                raise Refused(reason, f"`{where}` has a prototype")
         elif name in found:
             raise Refused(reason, f"`{where}.{name}` is given in two spellings")
         else:

@@ -7,6 +7,7 @@ Never: knows an operation; normalises what two servers could resolve differently
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes
 
@@ -47,6 +48,7 @@ def read_target(target: str) -> Target:
     else:
         segments = tuple(_decoded(segment) for segment in raw)
         canonical = "".join("/" + _encoded(s, r) for s, r in zip(segments, raw, strict=True))
+        _check_compatible_forms("/".join(segments))
     _check_segments(segments)
     return Target(canonical, segments, _pairs(query), query)
 
@@ -116,6 +118,13 @@ def _check_segments(segments: tuple[str, ...]) -> None:
             raise _bad("the path has a dot segment with parameters")
         if looks_like_a_route(segments):
             raise _bad("the path has parameters")
+
+
+def _check_compatible_forms(path: str) -> None:
+    """A slash in full width is one to whoever normalises (Unicode NFKC) before routing."""
+    normal = unicodedata.normalize("NFKC", path).replace("\\", "/")
+    if normal.count("/") != path.count("/") and looks_like_a_route(normal.split("/")):
+        raise _bad("the path has a separator in a compatibility form")
 
 
 def _pairs(query: str) -> tuple[tuple[str, str], ...]:

@@ -112,6 +112,14 @@ ON_THE_WIRE: Final[Mapping[Reason, WireError]] = MappingProxyType(
         Reason.INSUFFICIENT_SCOPE: _policy("InsufficientScope: refused before the agent was asked"),
         Reason.UNKNOWN_SKILL: _policy("UnknownSkill: refused before any task was created"),
         Reason.PUSH_TARGET_REFUSED: _unreadable(-32602, "the push notification target is not allowed"),
+        # No 429, which meshes repeat: only the caller can make room.
+        Reason.PUSH_LIMIT_REACHED: WireError(
+            400,
+            "FAILED_PRECONDITION",
+            -32602,
+            "the task has as many push configs as it may have",
+            in_body=True,
+        ),
         Reason.NOT_FOUND: NOT_FOUND,
         Reason.TENANT_MISMATCH: NOT_FOUND,
         Reason.CONTEXT_MISMATCH: NOT_FOUND,
@@ -121,7 +129,7 @@ ON_THE_WIRE: Final[Mapping[Reason, WireError]] = MappingProxyType(
             400,
             "FAILED_PRECONDITION",  # 1.0.1 §5.4; UNIMPLEMENTED in 1.0.0
             -32003,
-            "Push notifications are not supported",
+            "Push notifications are not supported by the agent",  # a2a-sdk's own words
             in_body=True,
             detail=False,
             a2a_reason="PUSH_NOTIFICATION_NOT_SUPPORTED",

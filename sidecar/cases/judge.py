@@ -136,6 +136,7 @@ async def _outcome(case: Case, standing: Standing) -> Outcome:
         return _told(refused.refusal, None)
     owned = _facts(case.owns, agent.name)
     asked = look_ups(call, who, view.policy)
+    # Nor are names resolved: what a permit of a webhook leaves open stays open.
     known = Known({resource: owned[resource] for resource in asked.resources if resource in owned})
     return _told(decide(call, who, view.policy, known), call)
 
@@ -182,7 +183,12 @@ def stand_in(config: Config, document: Document[CaseFile]) -> tuple[Standing | N
 def identity_of(config: Config) -> Identity:
     """Who calls, as far as that needs no keys. Raises ValueError with every problem of the issuers, a line each."""
     return Identity(
-        config.identity, config.ownership.owner_claims, config.limits.token, now=_no_clock, clock=_no_clock
+        config.identity,
+        config.ownership.owner_claims,
+        config.limits.token,
+        config.asked_claims,
+        now=_no_clock,
+        clock=_no_clock,
     )
 
 
@@ -255,7 +261,9 @@ async def _caller(case: Case, standing: Standing, audiences: tuple[str, ...] | N
         claims[names.tenant] = who.tenant
     claims |= {name: list(who.scopes) for name in names.scopes[:1]} | {names.subject: who.subject}
     try:
-        return principal(claims, issuer, standing.config.ownership.owner_claims, expires_at=0.0)
+        return principal(
+            claims, issuer, standing.config.ownership.owner_claims, 0.0, standing.config.asked_claims
+        )
     except InvalidToken as error:
         return error.refusal
 

@@ -49,15 +49,17 @@ class Identity:
         settings: config.Identity,
         owner_claims: tuple[str, ...],
         token_limit: int,
+        asked_claims: frozenset[str] = frozenset(),
         *,
         now: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`owner_claims` is `ownership.owner_claims`, `token_limit` bytes. Raises ValueError with every problem."""
+        """`owner_claims` is `ownership.owner_claims`, `token_limit` bytes, `asked_claims` those rules name. Raises ValueError with every problem."""
         if problems := _problems(settings):
             raise ValueError("\n".join(problems))
         self._owner_claims = owner_claims
         self._token_limit = token_limit
+        self._asked_claims = asked_claims
         self._now = now
         self._issuers = {issuer.issuer: issuer for issuer in settings.issuers}
         self._keys = Keys(settings, clock=clock)
@@ -128,7 +130,7 @@ class Identity:
             issuer.audiences if audiences is None else audiences,
             self._now(),
         )
-        who = claims.principal(token.claims, issuer, self._owner_claims, expires_at)
+        who = claims.principal(token.claims, issuer, self._owner_claims, expires_at, self._asked_claims)
         return _Verified(who, issuer.issuer, keys, expires_at + issuer.leeway)
 
 

@@ -31,8 +31,9 @@ def principal(
     issuer: config.Issuer,
     owner_claims: tuple[str, ...],
     expires_at: float,
+    asked: frozenset[str] = frozenset(),
 ) -> Principal:
-    """Who a verified token speaks for. Raises InvalidToken where a claim that counts is unusable."""
+    """Who a verified token speaks for; `asked` are further claims decisions depend on. Raises InvalidToken where a claim that counts is unusable."""
     names = issuer.claims
     actors = _actors(claims)
     owner = Owner(
@@ -48,6 +49,7 @@ def principal(
         actors=tuple(subject for _, subject in actors),
         expires_at=expires_at,
         pseudonym=pseudonym(owner),
+        claims={name: _values(claims[name]) for name in asked & claims.keys()},
     )
 
 
@@ -74,6 +76,12 @@ def _identifies(value: object) -> bool:
         and bool(value.strip())
         and not UNPRINTABLE.search(value)
     )
+
+
+def _values(value: object) -> frozenset[str]:
+    """The values of a claim a condition may name: a string, or a list's strings. Anything else meets none."""
+    listed = value if isinstance(value, list) else [value]
+    return frozenset(one for one in listed if isinstance(one, str))
 
 
 def _scopes(claims: Mapping[str, Any], names: tuple[str, ...]) -> frozenset[str]:

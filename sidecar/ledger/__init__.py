@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Protocol
 
 from sidecar import config
-from sidecar.model import Entry, Fact, Facts, Miss, Owner, Resource
+from sidecar.model import Entry, Fact, Facts, Miss, Owner, Page, Position, Resource, TaskFilter
+
+KEY_LIFE = 30 * 86400.0  # seconds a key seals; the one before it goes on opening
 
 
 class LedgerUnavailable(Exception):
@@ -42,6 +44,37 @@ class Ledger(Protocol):
         """Note what was seen of an owned resource. Written behind, and only where it changes something.
 
         `gone`: the agent itself no longer knows it; the row is marked, never deleted.
+        """
+        ...
+
+    async def tasks(self, owner: Owner, wanted: TaskFilter, after: Position | None, limit: int) -> Page:
+        """Up to `limit` of `owner`'s tasks behind `after`, by status timestamp, newest first, then by id.
+
+        Every sighting noted before is taken into account. Where the agent gave no timestamp, when
+        the task was first seen stands for it.
+        """
+        ...
+
+    async def hold_webhooks(
+        self, owner: Owner, task: Resource, names: Collection[str], limit: int
+    ) -> frozenset[str] | None:
+        """Count `names` among the webhooks of `owner`'s task, all or none, durably and in one step.
+
+        Returns those that were not counted yet; None where that would be more than `limit`, or the task is not
+        `owner`'s. What is counted goes when the task's row is pruned.
+        """
+        ...
+
+    async def replace_webhooks(
+        self, owner: Owner, task: Resource, old: Collection[str], new: Collection[str]
+    ) -> None:
+        """Count `new` instead of `old`, whatever the limit: they are there."""
+        ...
+
+    async def sealing_keys(self) -> tuple[bytes, ...]:
+        """The keys of page tokens, 32 bytes each, the one that seals first; one is made on first use and every `KEY_LIFE`.
+
+        All sidecars on one ledger get the same ones.
         """
         ...
 

@@ -59,13 +59,16 @@ class Behind:
         sighting = self._pending.get((owner, resource))
         return row if sighting is None else sighted(row, sighting, self._grain)
 
-    def flush(self) -> None:
-        """Hand what waits to the writer, behind everything handed to it before."""
+    def flush(self) -> bool:
+        """Hand what waits to the writer, behind everything handed to it before.
+
+        Returns whether anything is on its way to the file now.
+        """
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         if not self._pending:
-            return
+            return self._in_flight > 0
         seen, self._pending = self._pending, {}
         job: Job[Mapping[Owner, Found]] = Job(
             lambda db: _write(db, seen, self._grain),
@@ -77,6 +80,7 @@ class Behind:
             self._writer.post(job)
         except LedgerUnavailable:
             self._failed(seen)
+        return True
 
     def close(self) -> None:
         """Flush for the last time; what cannot be written now is lost."""

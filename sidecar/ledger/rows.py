@@ -8,7 +8,7 @@ Never: does IO, reads a clock, or knows how rows are stored.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -147,6 +147,21 @@ def status_order(status_at: str | None) -> int | None:
         return (aware - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError):
         return None
+
+
+def list_order(row: Row) -> int:
+    """What lists sort by, in microseconds since the epoch: the status timestamp, else the first sighting."""
+    order = status_order(row.fact.status_at)
+    return int(row.first_seen * 1_000_000) if order is None else order
+
+
+def newly_held(there: Set[str], names: Collection[str], limit: int) -> frozenset[str] | None:
+    """Those of `names` that are not there yet; None where all together would be more than `limit`.
+
+    A task that has too many already, since the limit was lowered, may still replace those it has.
+    """
+    new = frozenset(names) - there
+    return None if new and len(there) + len(new) > limit else new
 
 
 def raw(text: str) -> bytes:

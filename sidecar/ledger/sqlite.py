@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from sidecar.ledger import LedgerUnavailable, tables
+from sidecar.ledger import LedgerUnavailable, listing, tables, webhooks
 from sidecar.ledger.behind import Behind
 from sidecar.ledger.known import Known
 from sidecar.ledger.lane import Job
@@ -23,7 +23,17 @@ from sidecar.ledger.readers import Readers
 from sidecar.ledger.rows import Retention, Sighting, completed
 from sidecar.ledger.tables import Recorded
 from sidecar.ledger.writer import Writer
-from sidecar.model import Entry, Fact, Facts, Miss, Owner, Resource
+from sidecar.model import (
+    Entry,
+    Fact,
+    Facts,
+    Miss,
+    Owner,
+    Page,
+    Position,
+    Resource,
+    TaskFilter,
+)
 
 T = TypeVar("T")
 
@@ -117,6 +127,36 @@ class SqliteLedger:
     def sight(self, owner: Owner, resource: Resource, fact: Fact, *, gone: bool = False) -> None:
         self._require_open()
         self._behind.add(owner, resource, Sighting(fact, self._now(), seen=not gone, gone=gone))
+
+    async def tasks(self, owner: Owner, wanted: TaskFilter, after: Position | None, limit: int) -> Page:
+        self._require_open()
+        if self._behind.flush():
+            await self._within(self._writer.submit(lambda _: None))  # behind what was flushed
+        return await self._within(
+            self._readers.submit(lambda db: listing.tasks(db, owner, wanted, after, limit))
+        )
+
+    async def hold_webhooks(
+        self, owner: Owner, task: Resource, names: Collection[str], limit: int
+    ) -> frozenset[str] | None:
+        self._require_open()
+        return await self._within(
+            self._writer.submit(lambda db: webhooks.hold(db, owner, task, names, limit))
+        )
+
+    async def replace_webhooks(
+        self, owner: Owner, task: Resource, old: Collection[str], new: Collection[str]
+    ) -> None:
+        self._require_open()
+        await self._within(self._writer.submit(lambda db: webhooks.replace(db, owner, task, old, new)))
+
+    async def sealing_keys(self) -> tuple[bytes, ...]:
+        self._require_open()
+        now = self._now()
+        found = await self._within(self._readers.submit(lambda db: listing.sealing_keys(db, now)))
+        if found is not None:
+            return found
+        return await self._within(self._writer.submit(lambda db: listing.make_sealing_key(db, now)))
 
     async def cause(self, owner: Owner, resource: Resource) -> Miss:
         self._require_open()

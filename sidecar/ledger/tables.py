@@ -18,6 +18,7 @@ from sidecar.ledger.rows import (
     completed,
     is_terminal,
     leaves_tombstone,
+    list_order,
     opened,
     owner_hash,
     packed,
@@ -25,7 +26,6 @@ from sidecar.ledger.rows import (
     released,
     resource_hash,
     sighted,
-    status_order,
     text,
     unpacked,
 )
@@ -36,27 +36,28 @@ Rows: TypeAlias = Mapping[Resource, Row]
 PRUNED_AT_ONCE: Final = 500  # rows a transaction, so that no caller waits long behind pruning
 PROBE_BYTES: Final = 16_384  # more than a send's rows need: at least four pages
 
-_READ: Final = (
+READ: Final = (
     "tenant, context_id, state, status_at, skill, held, chosen, reservations, first_seen, last_seen, gone_at"
 )
-_WRITTEN: Final = f"{_READ}, terminal, status_order"
+_WRITTEN: Final = f"{READ}, terminal, status_order"
 _MARKS: Final = ", ".join("?" * len(_WRITTEN.split(",")))
 
 # Named, because the primary key would serve as well and would find a foreign row before its owner is compared.
 OWN_ROW: Final = (
-    f"SELECT {_READ} FROM resources INDEXED BY owned WHERE owner = ? AND agent = ? AND kind = ? AND id = ?"  # noqa: S608
+    f"SELECT {READ} FROM resources INDEXED BY owned WHERE owner = ? AND agent = ? AND kind = ? AND id = ?"  # noqa: S608
 )
-_HOLDER: Final = f"SELECT {_READ}, owner FROM resources WHERE agent = ? AND kind = ? AND id = ?"  # noqa: S608
+_HOLDER: Final = f"SELECT {READ}, owner FROM resources WHERE agent = ? AND kind = ? AND id = ?"  # noqa: S608
 _INSERT: Final = f"INSERT INTO resources (agent, kind, id, owner, {_WRITTEN}) VALUES (?, ?, ?, ?, {_MARKS})"  # noqa: S608
 _UPDATE: Final = f"UPDATE resources SET ({_WRITTEN}) = ({_MARKS}) WHERE agent = ? AND kind = ? AND id = ?"  # noqa: S608
 _DELETE: Final = "DELETE FROM resources WHERE agent = ? AND kind = ? AND id = ?"
+_FORGET_WEBHOOKS: Final = "DELETE FROM webhooks WHERE owner = ? AND agent = ? AND task = ?"
 _FIND_OWNER: Final = "SELECT id FROM owners WHERE tenant = ? AND issuer = ? AND subject = ? AND further = ?"
 _ADD_OWNER: Final = "INSERT INTO owners (tenant, issuer, subject, further) VALUES (?, ?, ?, ?)"
 _TOMBSTONE: Final = "SELECT owner FROM tombstones WHERE resource = ?"
 _BURY: Final = "INSERT OR REPLACE INTO tombstones (resource, owner) VALUES (?, ?)"
 _EXHUME: Final = "DELETE FROM tombstones WHERE resource = ?"
 _EXPIRED: Final = (
-    f"SELECT {_READ}, agent, kind, id, owner FROM resources WHERE terminal = ? AND last_seen < ? LIMIT ?"  # noqa: S608
+    f"SELECT {READ}, agent, kind, id, owner FROM resources WHERE terminal = ? AND last_seen < ? LIMIT ?"  # noqa: S608
 )
 
 
@@ -88,7 +89,7 @@ class Standing:
 def find(db: sqlite3.Connection, owner: Owner, owner_id: int | None, wanted: Sequence[Resource]) -> Found:
     """Those of `wanted` that are `owner`'s."""
     if owner_id is None:
-        owner_id = _owner_id(db, owner)
+        owner_id = find_owner(db, owner)
     # An owner who never owned anything makes the same look-ups: -1 is nobody's.
     rows = ((resource, _own_row(db, -1 if owner_id is None else owner_id, resource)) for resource in wanted)
     return Found(owner_id, {resource: row for resource, row in rows if row is not None})
@@ -99,7 +100,7 @@ def record(
 ) -> Recorded:
     """Record all of `entries`, or none where one is somebody else's."""
     if owner_id is None:
-        owner_id = _owner_id(db, owner)
+        owner_id = find_owner(db, owner)
     standing = {entry.resource: _standing(db, owner, owner_id, entry.resource) for entry in entries}
     taken = frozenset(resource for resource, found in standing.items() if found is None)
     if taken:
@@ -121,10 +122,11 @@ def record(
 
 def drop(db: sqlite3.Connection, owner: Owner, owner_id: int | None, resources: Collection[Resource]) -> None:
     """Take back one reservation of each of `resources` that is `owner`'s and provisional."""
-    for resource, row in find(db, owner, owner_id, list(resources)).rows.items():
+    found = find(db, owner, owner_id, list(resources))
+    for resource, row in found.rows.items():
         left = released(row)
         if left is None:
-            db.execute(_DELETE, _key(resource))
+            _delete(db, resource, found.owner_id)
         elif left != row:
             _update(db, resource, left)
 
@@ -148,7 +150,7 @@ def note(
 def cause(db: sqlite3.Connection, owner: Owner, resource: Resource) -> Miss:
     """Why `owner` has no such resource."""
     holder = db.execute(_HOLDER, _key(resource)).fetchone()
-    if holder is not None and holder[-1] != _owner_id(db, owner):
+    if holder is not None and holder[-1] != find_owner(db, owner):
         return Miss.FOREIGN
     return Miss.PRUNED if db.execute(_TOMBSTONE, (resource_hash(resource),)).fetchone() else Miss.ABSENT
 
@@ -165,7 +167,7 @@ def prune(db: sqlite3.Connection, retention: Retention, now: float) -> int:
     for resource, row, owner_id in expired:
         if leaves_tombstone(resource, row):
             db.execute(_BURY, (resource_hash(resource), owner_hash(_owner(db, owner_id))))
-        db.execute(_DELETE, _key(resource))
+        _delete(db, resource, owner_id)
     return len(expired)
 
 
@@ -205,12 +207,23 @@ def _update(db: sqlite3.Connection, resource: Resource, row: Row) -> None:
     db.execute(_UPDATE, (*_columns(row), *_key(resource)))
 
 
+def _delete(db: sqlite3.Connection, resource: Resource, owner_id: int | None) -> None:
+    db.execute(_DELETE, _key(resource))
+    if resource.kind is Kind.TASK:
+        db.execute(_FORGET_WEBHOOKS, (owner_id, raw(resource.agent), raw(resource.id)))
+
+
+def owns(db: sqlite3.Connection, owner_id: int, resource: Resource) -> bool:
+    return _own_row(db, owner_id, resource) is not None
+
+
 def _own_row(db: sqlite3.Connection, owner_id: int, resource: Resource) -> Row | None:
     columns = db.execute(OWN_ROW, (owner_id, *_key(resource))).fetchone()
     return None if columns is None else _row(columns)
 
 
-def _owner_id(db: sqlite3.Connection, owner: Owner) -> int | None:
+def find_owner(db: sqlite3.Connection, owner: Owner) -> int | None:
+    """The row id of `owner`, None for one who has never owned anything."""
     found = db.execute(_FIND_OWNER, _owner_key(owner)).fetchone()
     return None if found is None else int(found[0])
 
@@ -244,12 +257,17 @@ def _columns(row: Row) -> tuple[Any, ...]:
         row.last_seen,
         row.gone_at,
         is_terminal(fact),
-        status_order(fact.status_at),
+        list_order(row),
     )
 
 
+def fact_of(columns: Sequence[Any]) -> Fact:
+    """What a row in the order of READ says."""
+    return _row(columns).fact
+
+
 def _row(columns: Sequence[Any]) -> Row:
-    """In the order of _READ."""
+    """In the order of READ."""
     tenant, context_id, state, status_at, skill, held, chosen, reservations, *times = columns
     fact = Fact(
         tenant=text(tenant),

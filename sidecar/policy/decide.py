@@ -6,7 +6,7 @@ Never: awaits, reads a clock, mentions a status code.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from sidecar.model import (
@@ -16,6 +16,7 @@ from sidecar.model import (
     Decision,
     Decoded,
     Divergence,
+    Fact,
     Facts,
     Operation,
     Other,
@@ -26,8 +27,9 @@ from sidecar.model import (
     Resource,
     Unreadable,
     Watch,
+    Webhooks,
 )
-from sidecar.policy import ownership
+from sidecar.policy import ownership, push
 from sidecar.policy.rules import Mode, Policy
 from sidecar.policy.scopes import Needs, UnknownSkill, widen
 
@@ -42,10 +44,12 @@ class LookUps:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What was found out. `needs` is set where the caller's extended card was judged too."""
+    """What was found out. `needs` is set where the caller's extended card was judged too, `addresses` (by host, empty
+    where a name has none) once the hosts a permit asked for were resolved."""
 
     facts: Facts = field(default_factory=dict)
     needs: Needs | None = None
+    addresses: Mapping[str, Collection[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +63,11 @@ class Guarded:
 
 NOTHING = LookUps()
 
-# 1.0 ListTasks is answered from the ledger or not at all; never by the agent's own list.
-UNSUPPORTED = frozenset({Operation.LIST_TASKS})
-
 WATCH = {
     Operation.SEND_MESSAGE: Watch.RECORD,
     Operation.SEND_STREAMING_MESSAGE: Watch.RECORD,
     Operation.GET_EXTENDED_CARD: Watch.CARD,
+    Operation.LIST_TASKS: Watch.LIST,
 }
 
 
@@ -139,7 +141,9 @@ def _judge(
     yield from _before_look_up(call, who, policy, known.needs)
     if call.task_id is not None and ownership.creates(call, policy, known.facts):
         yield policy.scopes, guard(call, who, policy, known.needs or policy.needs).refusal
-    yield policy.ownership, _as_miss(ownership.check(call, policy, known.facts), call, policy)
+    yield policy.ownership, _as_miss(ownership.check(call, who, policy, known.facts), call, policy)
+    if known.addresses is not None:
+        yield policy.push, push.unresolved(push.to_resolve(call, policy.webhooks), known.addresses)
 
 
 def _as_miss(refusal: Refusal | None, call: Call, policy: Policy) -> Refusal | None:
@@ -153,7 +157,7 @@ def _before_look_up(
     call: Call, who: Principal, policy: Policy, needs: Needs | None = None
 ) -> Iterator[tuple[Mode, Refusal | None]]:
     """What can be said of a call without knowing what exists."""
-    if call.operation in UNSUPPORTED:
+    if call.operation is Operation.LIST_TASKS and not policy.lists:
         yield policy.mode, Refusal(Reason.UNSUPPORTED_OPERATION, "listing tasks is not offered here")
     required = policy.per_operation.get(call.operation, frozenset())
     if who.scopes is not None and (missing := required - widen(who.scopes, policy.implies)):
@@ -161,6 +165,8 @@ def _before_look_up(
         yield policy.scopes, Refusal(Reason.INSUFFICIENT_SCOPE, divergence=divergence)
     if call.operation in SENDS and call.task_id is None:
         yield policy.scopes, guard(call, who, policy, needs or policy.needs).refusal
+    if call.push:
+        yield policy.push, push.refusal(call, policy.webhooks, offered=policy.offers_push)
 
 
 def _other(call: Other, who: Principal | Refusal, policy: Policy) -> Refusal | None:
@@ -182,6 +188,20 @@ def _other(call: Other, who: Principal | Refusal, policy: Policy) -> Refusal | N
     return None
 
 
+def permit_to_get(listing: Permit, call: Call, task: Resource, fact: Fact) -> Permit:
+    """The ticket for `call`, a GetTask of the caller's own `task` that the permitted list needs."""
+    return replace(listing, call=call, watch=Watch.KEEP, known={task: fact})
+
+
+def _watch(call: Call, policy: Policy) -> Watch:
+    watch = WATCH.get(call.operation, Watch.KEEP)
+    if watch is Watch.CARD:
+        return watch
+    # While ownership is only observed the agent answers lists itself, as it would without us.
+    unchanged = policy.ownership is Mode.OBSERVE and watch is Watch.LIST
+    return Watch.PASS if unchanged or policy.ownership is Mode.DISABLED else watch
+
+
 def _permit(
     call: Decoded, who: Principal | Refusal, policy: Policy, known: Known, observed: Refusal | None
 ) -> Permit:
@@ -191,11 +211,11 @@ def _permit(
     creates = ownership.creates(call, policy, known.facts)
     guarded = guard(call, who, policy, known.needs or policy.needs) if creates else Guarded()
     owned = policy.ownership is not Mode.DISABLED
-    watch = WATCH.get(call.operation, Watch.KEEP)
+    watch = _watch(call, policy)
     return Permit(
         call,
         who,
-        watch if owned or watch is Watch.CARD else Watch.PASS,
+        watch,
         reserve=ownership.reservations(call, policy, known.facts, guarded.skill, who.scopes or frozenset())
         if owned
         else (),
@@ -206,4 +226,24 @@ def _permit(
         chosen_by=guarded.chosen_by,
         enforcing=policy.ownership is Mode.ENFORCE,
         observed=observed,
+        resolve=_unresolved(call, policy, known),
+        webhooks=_webhooks(call, policy, known),
     )
+
+
+def _unresolved(call: Call, policy: Policy, known: Known) -> frozenset[str]:
+    if not call.push or policy.push is Mode.DISABLED or known.addresses is not None:
+        return frozenset()
+    return push.to_resolve(call, policy.webhooks)
+
+
+def _webhooks(call: Call, policy: Policy, known: Known) -> Webhooks | None:
+    """Counted where the task is the caller's own, or about to be: rows are kept by owner."""
+    if not call.push and call.config_id is None:
+        return None
+    task = ownership.named_task(call, policy)
+    owned = task is None or task in known.facts or call.creates_by_id
+    if policy.push is Mode.DISABLED or policy.ownership is Mode.DISABLED or not owned:
+        return None
+    named = push.names(call)
+    return Webhooks(named, policy.webhooks.per_task, policy.push is Mode.ENFORCE) if named else None

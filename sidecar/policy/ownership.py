@@ -6,7 +6,19 @@ Never: reads the ledger.
 
 from __future__ import annotations
 
-from sidecar.model import SENDS, Call, Entry, Fact, Facts, Kind, Reason, Refusal, Resource
+from sidecar.model import (
+    SENDS,
+    Call,
+    Entry,
+    Fact,
+    Facts,
+    Kind,
+    Operation,
+    Principal,
+    Reason,
+    Refusal,
+    Resource,
+)
 from sidecar.policy.rules import Policy
 
 
@@ -27,7 +39,12 @@ def named_context(call: Call, policy: Policy) -> Resource | None:
 
 
 def named(call: Call, policy: Policy) -> tuple[Resource, ...]:
-    """Every task and context a call names: all are looked up, all must be the caller's."""
+    """Every task and context a call names: all are looked up, all must be the caller's.
+
+    A list's context is a filter of the caller's own tasks: somebody else's finds as little as one that never was.
+    """
+    if call.operation is Operation.LIST_TASKS:
+        return ()
     singles = (named_task(call, policy), named_context(call, policy))
     references = (Resource(policy.agent, Kind.TASK, id_) for id_ in call.references)
     return (*(r for r in singles if r is not None), *references)
@@ -41,11 +58,13 @@ def creates(call: Call, policy: Policy, facts: Facts) -> bool:
     return task is None or (call.creates_by_id and not _settled(task, facts))
 
 
-def check(call: Call, policy: Policy, facts: Facts) -> Refusal | None:
+def check(call: Call, who: Principal, policy: Policy, facts: Facts) -> Refusal | None:
     """None if everything named is the caller's, under the tenant that applies."""
     tenant = tenant_of(call, policy)
     if call.tenant is not None and tenant not in policy.tenants | set(policy.tenant_of.values()):
         return Refusal(Reason.TENANT_MISMATCH, internal="tenant not declared")
+    if not _may_use(who, tenant, policy):
+        return Refusal(Reason.TENANT_MISMATCH, internal="tenant not this caller's")
     task = named_task(call, policy)
     for resource in named(call, policy):
         fact = facts.get(resource)
@@ -58,6 +77,16 @@ def check(call: Call, policy: Policy, facts: Facts) -> Refusal | None:
     if of_task is not None and call.context_id not in (None, of_task):
         return Refusal(Reason.CONTEXT_MISMATCH, internal="not the context of the task named")
     return None
+
+
+def _may_use(who: Principal, tenant: str, policy: Policy) -> bool:
+    """Whether the caller's claims meet every condition of the tenant; no tenant at all is open to everybody."""
+    if policy.tenant_rules is None or not tenant:
+        return True
+    rules = policy.tenant_rules.get(tenant)
+    return rules is not None and all(
+        values & who.claims.get(claim, frozenset()) for claim, values in rules.items()
+    )
 
 
 def reservations(

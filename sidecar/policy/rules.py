@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from sidecar import config
 from sidecar.model import Card, Dialect, Operation
+from sidecar.policy.push import PushRules, compile_push
 from sidecar.policy.scopes import Needs, compile_needs
 
 
@@ -27,6 +28,7 @@ LIFECYCLE_KEY: Mapping[Operation, str] = {
     Operation.SEND_MESSAGE: "send",
     Operation.SEND_STREAMING_MESSAGE: "send",
     Operation.GET_TASK: "get",
+    Operation.LIST_TASKS: "get",
     Operation.CANCEL_TASK: "cancel",
     Operation.SUBSCRIBE_TO_TASK: "subscribe",
     Operation.CREATE_PUSH_CONFIG: "push",
@@ -59,16 +61,22 @@ class Policy:
     mode: Mode
     scopes: Mode
     ownership: Mode
+    push: Mode
     needs: Needs | None
     offers_extended_card: bool
     offers_push: bool
+    webhooks: PushRules
     rules: config.Scopes
     cards: tuple[Card, ...]
     per_operation: Mapping[Operation, frozenset[str]]
     implies: Mapping[str, frozenset[str]]
-    tenants: frozenset[str]
+    tenants: frozenset[str]  # that a request may name
+    tenant_rules: (
+        Mapping[str, Mapping[str, frozenset[str]]] | None
+    )  # tenant → claim → values; None: for everybody
     tenant_of: Mapping[Dialect, str]
     own_context_ids: bool
+    lists: bool  # whether lists are answered, from the ledger
     callers_pick_task_ids: bool  # the agent speaks 0.1: any task id may be named anew
     shared_context_ids: frozenset[str]
     other: OtherPaths
@@ -78,6 +86,7 @@ def compile_policy(agent: config.Agent, whole: config.Config, cards: Sequence[Ca
     """`cards` holds every version of the agent's card; empty while none is known."""
     scopes = agent.scopes or whole.scopes
     ownership = agent.ownership or whole.ownership
+    push = agent.push or whole.push
     declared = [i for card in cards for i in card.interfaces if i.dialect]
     return Policy(
         agent=agent.name,
@@ -85,18 +94,22 @@ def compile_policy(agent: config.Agent, whole: config.Config, cards: Sequence[Ca
         mode=Mode(whole.mode),
         scopes=_mode(whole.mode, scopes.mode),
         ownership=_mode(whole.mode, ownership.mode),
+        push=_mode(whole.mode, push.mode),
         needs=compile_needs(scopes, cards) if cards else None,
         offers_extended_card=any(card.offers_extended for card in cards),
         offers_push=not cards or any(card.offers_push for card in cards),
+        webhooks=compile_push(push),
         rules=scopes,
         cards=tuple(cards),
         per_operation=_per_operation(scopes),
         implies={scope: frozenset(more) for scope, more in scopes.implies.items()},
         tenants=frozenset(agent.tenants) | {i.tenant for i in declared if i.tenant},
+        tenant_rules=_tenant_rules(agent),
         tenant_of={i.dialect: i.tenant for i in reversed(declared) if i.dialect},
         callers_pick_task_ids=any(
             str(dialect).endswith("/0.1") for dialect in (agent.dialects or [i.dialect for i in declared])
         ),
+        lists=agent.list == "ledger",
         own_context_ids=ownership.client_context_ids == "own",
         shared_context_ids=frozenset(ownership.shared_context_ids),
         other=_other_paths(agent, agent.other_paths or whole.other_paths),
@@ -106,6 +119,16 @@ def compile_policy(agent: config.Agent, whole: config.Config, cards: Sequence[Ca
 def with_extended_card(policy: Policy, card: Card) -> Needs:
     """The needs once the caller's own extended card is judged too (design: the union is required)."""
     return compile_needs(policy.rules, [*policy.cards, card])
+
+
+def _tenant_rules(agent: config.Agent) -> Mapping[str, Mapping[str, frozenset[str]]] | None:
+    """Once one tenant is bound to claims, only those listed may be used, also of the ones the card declares."""
+    if not any(tenant.claims for tenant in agent.tenants.values()):
+        return None
+    return {
+        name: {claim: frozenset(values) for claim, values in tenant.claims.items()}
+        for name, tenant in agent.tenants.items()
+    }
 
 
 def _mode(whole: str, rule: str) -> Mode:

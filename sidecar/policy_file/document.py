@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
 
 from sidecar.policy_file.values import (
     Algorithm,
@@ -19,6 +27,7 @@ from sidecar.policy_file.values import (
     AuditOutput,
     Bytes,
     DialectName,
+    FilePath,
     HostPort,
     KeyUrl,
     LedgerUrl,
@@ -28,6 +37,7 @@ from sidecar.policy_file.values import (
     Name,
     OpenPath,
     Path,
+    PushPattern,
     Scope,
     Seconds,
     SkillSource,
@@ -156,6 +166,19 @@ class Ownership(Model):
     """Sharing tasks with others is not supported by this version: the list must be empty."""
 
 
+class Push(Model):
+    """Where notifications may be sent: every webhook a caller registers, with a message too."""
+
+    mode: Mode = "enforce"
+    """What to do with a webhook that is not allowed: refuse the call, permit and audit it, or do not look."""
+    allow: tuple[PushPattern, ...] = ("https://*",)
+    """URLs that webhooks may have: `scheme://host[:port][/path]`, the host exact, `*.example.com` or `*`."""
+    resolve: bool = True
+    """Resolve a host that only a wildcard admits, and refuse it unless every address is public."""
+    per_task: int = Field(default=10, ge=1, le=1000)
+    """How many webhooks one task may have."""
+
+
 class OtherPaths(Model):
     """What may pass that is no A2A operation."""
 
@@ -183,6 +206,36 @@ class Card(Model):
     """What to do with a signature the rewriting breaks: remove it, or serve no card."""
 
 
+def _values(given: Any) -> Any:
+    """One value is a list of it."""
+    return (given,) if isinstance(given, str) else tuple(given) if isinstance(given, list) else given
+
+
+Values = Annotated[tuple[Text, ...], BeforeValidator(_values, json_schema_input_type=Text | tuple[Text, ...])]
+
+
+class Tenant(Model):
+    """Who may use one A2A tenant."""
+
+    claims: Mapping[Text, Values] = {}
+    """Claims of the caller's token that must hold one of these values, each of them. Default: every caller may."""
+
+
+def _tenants(given: Any) -> Any:
+    """A list of names is a mapping of each to no condition."""
+    if not isinstance(given, list | tuple):
+        return given
+    if not all(isinstance(name, str) for name in given):
+        raise ValueError("a list holds names of tenants; write strings")
+    return {name: {} for name in given}
+
+
+Tenants = Annotated[
+    Mapping[Text, Tenant],
+    BeforeValidator(_tenants, json_schema_input_type=tuple[Text, ...] | Mapping[Text, Tenant]),
+]
+
+
 class Agent(Model):
     """One unmodified agent behind this sidecar."""
 
@@ -204,16 +257,31 @@ class Agent(Model):
     """Audiences of this agent, instead of the issuer's. Default: the issuer's."""
     abandoned_streams: Literal["drain", "close"] | None = None
     """What becomes of the agent's stream when the caller leaves. Default: `drain` unless the card is 1.0 or later."""
-    tenants: tuple[Text, ...] = ()
-    """A2A tenants that requests may name, beside those the card declares."""
+    tenants: Tenants = {}
+    """A2A tenants that requests may name, beside those the card declares; with `claims`, who may use which."""
+    list: Literal["ledger", "refuse"] = "ledger"
+    """Answer lists of tasks from the ledger, with the caller's own, or refuse them."""
     cors: Literal["pass", "refuse"] = "refuse"
     """Let CORS preflights through to the agent, or refuse them."""
     scopes: Scopes | None = None
     """This agent's own part of `scopes`, laid over the top-level section key by key."""
     ownership: Ownership | None = None
     """This agent's own part of `ownership`, laid over the top-level section key by key."""
+    push: Push | None = None
+    """This agent's own part of `push`, laid over the top-level section key by key."""
     other_paths: OtherPaths | None = None
     """This agent's own part of `other_paths`, laid over the top-level section key by key."""
+
+
+class Lists(Model):
+    """How lists of tasks are answered: from the ledger, with the caller's own tasks only."""
+
+    refresh_max: int = Field(default=200, ge=0, le=10_000)
+    """How many of the caller's newest unfinished tasks are asked for at the agent, each time; the rest stand as last seen."""
+    cursor_ttl: Seconds = Field(default=3600.0, gt=0)
+    """How long a page token is good for."""
+    key_files: tuple[FilePath, ...] = ()
+    """Files with the keys page tokens are sealed with: the first seals, all open. Default: keys kept in the ledger."""
 
 
 # --- the process -------------------------------------------------------------------------------
@@ -277,7 +345,7 @@ class Limits(Model):
 class Config(Model):
     """A whole policy. `hash` names it in every decision record.
 
-    An agent's `scopes`, `ownership` and `other_paths` are always filled: with its own section laid over the
+    An agent's `scopes`, `ownership`, `push` and `other_paths` are always filled: with its own section laid over the
     top-level one. An agent's block that only sets one key thereby keeps every rule it does not mention.
     """
 
@@ -297,8 +365,12 @@ class Config(Model):
     """The life-cycle scope guard, for every agent."""
     ownership: Ownership = Ownership()
     """Who owns tasks and contexts, for every agent."""
+    push: Push = Push()
+    """Where notifications may be sent, for every agent."""
     other_paths: OtherPaths = OtherPaths()
     """What may pass that is no A2A, for every agent."""
+    list: Lists = Lists()
+    """How lists of tasks are answered."""
     ledger: Ledger = Ledger()
     """Where ownership is recorded."""
     audit: Audit = Audit()
@@ -308,6 +380,13 @@ class Config(Model):
     hash: str = ""
     """Names this policy in decision records; set by `load`, never written in a file."""
 
+    @property
+    def asked_claims(self) -> frozenset[str]:
+        """Claims a decision may depend on, beside those that name the caller."""
+        return frozenset(
+            name for agent in self.agents for tenant in agent.tenants.values() for name in tenant.claims
+        )
+
     @model_validator(mode="after")
     def _fill_agents(self) -> Config:
         filled = tuple(
@@ -315,6 +394,7 @@ class Config(Model):
                 update={
                     "scopes": laid_over(self.scopes, agent.scopes),
                     "ownership": laid_over(self.ownership, agent.ownership),
+                    "push": laid_over(self.push, agent.push),
                     "other_paths": laid_over(self.other_paths, agent.other_paths),
                 }
             )

@@ -17,6 +17,8 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo, WithJsonSchema
 
+from sidecar.policy_file.url_patterns import read_pattern
+
 FROM_FILE: Final[Mapping[str, bool]] = {"from_file": True}
 
 UNITS_OF_TIME: Final[Mapping[str, float]] = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -214,6 +216,11 @@ def _host_and_port(value: str) -> str:
     return value
 
 
+def _push_pattern(value: str) -> str:
+    read_pattern(value)
+    return value
+
+
 def _ledger_url(value: str) -> str:
     if value == "memory:":
         return value
@@ -228,6 +235,12 @@ def _ledger_url(value: str) -> str:
             "must be `memory:` or `sqlite:///` and a file; four slashes are absolute: `sqlite:////data/ledger.db`"
         )
     return value
+
+
+def _absolute_file(value: str) -> str:
+    if value.startswith("/") and not value.endswith("/") and "\0" not in value:
+        return value
+    raise ValueError("must be the absolute path of a file")
 
 
 def _audit_output(value: str) -> str:
@@ -276,6 +289,8 @@ Path = Annotated[str, AfterValidator(_canonical_path)]
 OpenPath = Annotated[str, AfterValidator(_open_path)]
 Url = Annotated[str, AfterValidator(_absolute_url)]
 KeyUrl = Annotated[str, AfterValidator(_key_url)]
+PushPattern = Annotated[str, AfterValidator(_push_pattern)]
 HostPort = Annotated[str, AfterValidator(_host_and_port)]
 LedgerUrl = Annotated[str, AfterValidator(_ledger_url)]
+FilePath = Annotated[str, AfterValidator(_absolute_file)]
 AuditOutput = Annotated[str, AfterValidator(_audit_output)]

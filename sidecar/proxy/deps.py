@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sidecar.config import Limits
+from sidecar.config import Limits, Lists
 from sidecar.identity import Identity
 from sidecar.ledger import Ledger
 from sidecar.observe.audit import Audit
 from sidecar.observe.metrics import Metrics
 from sidecar.proxy.agents import Agents
+from sidecar.proxy.names import Names
+from sidecar.proxy.page_tokens import PageTokens
 from sidecar.proxy.tasks import Background, Settling
 
 
@@ -27,4 +29,7 @@ class Deps:
     settling: Settling  # sends that lost their caller
     draining: Settling  # streams that lost theirs and must not be broken off
     background: Background
+    lists: Lists
+    page_tokens: PageTokens
     limits: Limits
+    names: Names

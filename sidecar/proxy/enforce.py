@@ -4,12 +4,15 @@ Owns: the order of steps in enforce(), and answer(), the one place where what wa
 Never: parses or formats.
 
     edge ─► authenticate ─► decode ─► look up ─► decide ─► audit ─► forward ─► obligations ─► edge
+
+A webhook's name is resolved in between only where everything else permits the call, and then decided about anew: so
+nobody but the owner of a task causes a question to DNS, and no stranger learns by time whether the task exists.
 """
 
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import structlog
 
@@ -18,7 +21,7 @@ from sidecar.bindings.refusals import NOT_FOUND_REASONS, encode_refusal
 from sidecar.bindings.surface import Target
 from sidecar.bindings.target import read_target
 from sidecar.ledger import LedgerUnavailable
-from sidecar.model import Call, Exchange, Form, Principal, Reason, Refusal, Refused, Reply, Resource
+from sidecar.model import Call, Exchange, Form, Permit, Principal, Reason, Refusal, Refused, Reply, Resource
 from sidecar.policy.decide import Known, LookUps, decide, look_ups, may_pass
 from sidecar.policy.rules import Mode
 from sidecar.proxy.agents import GuardedAgent, View, public_card
@@ -74,6 +77,9 @@ async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
     asked = look_ups(call, who, view.policy)
     known = await look_up(asked, call, who, exchange, agent, view, deps)
     decision = decide(call, who, view.policy, known)
+    if isinstance(decision, Permit) and decision.resolve and decision.who is not None:
+        addresses = await deps.names.resolve(decision.resolve, decision.who.owner)
+        decision = decide(call, who, view.policy, replace(known, addresses=addresses))
     deps.audit.decision(exchange.id, agent.name, view.policy.hash, call, who, decision)
     deps.metrics.decision(agent.name, call, decision)
     progress.decided = True

@@ -6,6 +6,7 @@ Never: trusts inbound identity.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -32,35 +33,32 @@ HOP_BY_HOP = frozenset(
 # Ours to say, or made anew for the next hop.
 _REPLACED = frozenset({"host", "content-length", "expect", "accept-encoding"})
 
-# A header that names another path, verb, host or caller than the ones judged. Compared with `_` read as
-# `-`, because CGI-style frameworks fold the two; prefixes end in `-`.
+# A header that names another path, verb, host, address or caller than the ones judged, as well-known servers,
+# frameworks and authenticating proxies read them. Compared with `_` read as `-`, because CGI-style frameworks
+# fold the two; prefixes end in `-`.
 _CLAIMED = frozenset(
     {
-        "forwarded",
-        "x-http-method",
-        "x-http-method-override",
-        "x-method-override",
-        "x-original-method",
-        "x-original-uri",
-        "x-original-url",
-        "x-real-ip",
-        "x-rewrite-url",
-        "x-remote-user",
-        "remote-user",
-        "x-user",
-        "x-user-id",
-        "x-tenant-id",
-        "x-client-cert",
-        "x-ssl-client-cert",
+        *("forwarded", "x-forwarded", "x-host", "x-method-override", "x-script-name", "x-waws-unencoded-url"),
+        *("x-original-host", "x-original-method", "x-original-path", "x-original-uri", "x-original-url"),
+        *("x-rewrite-uri", "x-rewrite-url"),
+        *("x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"),
+        *("x-user", "x-user-id", "x-user-email", "x-tenant-id"),
+        *("client-cert", "client-cert-chain", "x-client-cert", "ssl-client-cert", "x-ms-client-principal"),
     }
 )
 _CLAIMED_PREFIXES = (
-    "x-forwarded-",
-    "x-a2a-",
-    "x-auth-request-",
-    "x-envoy-",
-    "x-authenticated-",
-    "x-remote-user-",
+    *("x-forwarded-", "x-a2a-", "x-envoy-", "x-http-"),
+    *(
+        "x-auth-request-",
+        "x-authenticated-",
+        "remote-",
+        "x-remote-",
+        "x-webauth-",
+        "x-authentik-",
+        "x-pomerium-",
+    ),
+    *("x-ssl-client-", "x-amzn-oidc-", "x-goog-authenticated-user-", "x-goog-iap-", "x-ms-client-principal-"),
+    *("cf-access-", "tailscale-user-"),
 )
 
 # 0.x names its extensions header so; it is the protocol's own.
@@ -82,6 +80,11 @@ _JUDGED_BY = frozenset(
 _CREDENTIALS = frozenset({"authorization", "cookie", "dpop"})
 
 _OURS = HOP_BY_HOP | {"server", "date", "content-length"}  # the edge's own on every reply
+
+_ABOUT_A_BODY = (
+    *("accept", "content-encoding", "content-language", "content-type", "if-match", "if-modified-since"),
+    *("if-none-match", "if-range", "if-unmodified-since", "last-event-id", "range"),
+)
 
 _ADDRESSES = frozenset({"location", "content-location"})
 
@@ -113,6 +116,17 @@ def to_upstream(
     coding = "identity" if plain_reply else inbound.get("Accept-Encoding")
     if coding is not None:
         out["Accept-Encoding"] = coding
+    return out
+
+
+def for_own_request(
+    inbound: CIMultiDictProxy[str], own: Mapping[str, str], *, strip_credentials: bool
+) -> CIMultiDict[str]:
+    """The headers of a request of ours on behalf of the caller: `own`, over those theirs that are not about a body."""
+    out = to_upstream(inbound, strip_credentials=strip_credentials, plain_reply=True, inflated=True)
+    for name in _ABOUT_A_BODY:
+        out.popall(name, None)
+    out.update(own)
     return out
 
 

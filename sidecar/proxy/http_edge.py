@@ -211,6 +211,9 @@ class HttpServer(web.Server):
             response.force_close()
         if request._message.upgrade or (reply.status >= 400 and not request.content.at_eof()):
             response.force_close()  # what is left of the request must not be read as the next one
+        if request._message.chunked:
+            # aiohttp's C parser (3.14.5) gives the last trailer to the next request as its first header (FC-013).
+            response.force_close()
         if isinstance(reply.body, bytes):
             response._send_headers_immediately = False  # head and body leave in one write
             if reply.length is None:

@@ -33,6 +33,7 @@ from sidecar.proxy import headers
 from sidecar.proxy.agents import GuardedAgent, View
 from sidecar.proxy.body import Body, inflate
 from sidecar.proxy.deps import Deps
+from sidecar.proxy.listing import Listing
 from sidecar.proxy.stream import WatchedStream
 from sidecar.proxy.tunnel import PROTOCOL, open_tunnel
 from sidecar.proxy.upstream import UpstreamReply
@@ -65,8 +66,11 @@ class Carrier:
             return self._pass(
                 await self._forward(self._body.whole if self._body.rest is None else self._body.rest)
             )
-        if self._permit.watch is not Watch.RECORD:
+        if self._permit.watch is Watch.LIST:
+            return await Listing(self._permit, self._exchange, self._agent, self._view, self._deps).answer()
+        if self._permit.watch is not Watch.RECORD and self._permit.webhooks is None:
             return await self._watched()
+        # What must be recorded of a reply is waited for, also where the caller does not.
         assert self._permit.who is not None
         owner = self._permit.who.owner
         if self._deps.settling.full(owner):
@@ -222,15 +226,9 @@ class Carrier:
     async def _cancel(self, task_id: str) -> None:
         assert isinstance(self._permit.call, Call)
         request = cancel_request(self._permit.call, task_id)
-        sent = headers.to_upstream(
-            self._exchange.head.headers,
-            strip_credentials=self._agent.strips_credentials,
-            plain_reply=True,
-            inflated=True,
+        sent = headers.for_own_request(
+            self._exchange.head.headers, request.headers, strip_credentials=self._agent.strips_credentials
         )
-        for name in ("Content-Type", "Accept"):
-            sent.popall(name, None)
-        sent.update(request.headers)
         limits = self._deps.limits
         try:
             status, _, _ = await self._agent.upstream.ask(

@@ -41,9 +41,13 @@ class UpstreamReply:
 
     async def chunk(self) -> bytes:
         """What has arrived, waiting for at least a byte; `b""` at the end. Raises Refused (the agent failed)."""
+        content = self.response.content
         try:
-            return await self.response.content.readany()
+            return await content.readany()
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
+            # aiohttp raises before it gives out what arrived until then, and that may name a new task.
+            if arrived := content._read_nowait(-1):
+                return arrived
             self.close()
             raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
 
@@ -149,7 +153,31 @@ class Upstream:
         if response.status < 200:  # an upgrade nobody asked for
             response.close()
             raise Refused(Reason.AGENT_FAILED, internal=f"status {response.status}")
+        _end_with_its_connection(response)
         return UpstreamReply(response.status, response.headers, response)
+
+
+def _end_with_its_connection(response: aiohttp.ClientResponse) -> None:
+    """Where the framing of a body breaks, aiohttp closes the connection and forgets who reads: the reader would wait
+    for ever, past every timeout. A body that is complete already has no connection any more."""
+    connection, content = response.connection, response.content
+    closed = (
+        connection.protocol.closed if connection is not None and connection.protocol is not None else None
+    )
+    if closed is None:
+        return
+
+    def end(done: asyncio.Future[None]) -> None:
+        if not done.cancelled():
+            done.exception()
+        if not content.is_eof() and content.exception() is None:
+            content.set_exception(aiohttp.ClientPayloadError("the connection ended within the body"))
+
+    def forget() -> None:  # the connection may serve thousands more
+        closed.remove_done_callback(end)
+
+    closed.add_done_callback(end)
+    content.on_eof(forget)
 
 
 async def _in_pieces(body: bytes) -> AsyncIterator[bytes]:

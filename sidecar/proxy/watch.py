@@ -25,11 +25,13 @@ from sidecar.model import (
     Refused,
     Resource,
     Watch,
+    Webhooks,
 )
 from sidecar.policy import ownership
 from sidecar.policy.decide import guard
 from sidecar.policy.rules import Policy
 from sidecar.proxy.deps import Deps
+from sidecar.proxy.webhooks import WebhookCount
 
 log = structlog.get_logger()
 
@@ -53,13 +55,29 @@ class Watcher:
         self._deps = deps
         self._id = decision_id
         self._abandon = abandon
+        self._webhooks = self._count_of(permit.webhooks) if permit.webhooks is not None else None
         # What is only reserved is not recorded yet: this call makes it final itself.
         self._released: dict[Resource, Fact] = {r: f for r, f in permit.known.items() if not f.provisional}
 
+    def _count_of(self, webhooks: Webhooks) -> WebhookCount:
+        task = ownership.named_task(self.call, self._policy)
+        own = task if task in self.permit.known else None
+        return WebhookCount(webhooks, self.call, own, self.who.owner, self._deps.ledger, self._id)
+
     async def reserve(self) -> None:
-        """Record the ids the caller picked, before the call goes on. Raises Refused, LedgerUnavailable."""
-        if not self.permit.reserve:
+        """Record the ids the caller picked and count its webhooks, before the call goes on. Raises Refused, LedgerUnavailable."""
+        if self.permit.reserve:
+            await self._reserve()
+        if self._webhooks is None:
             return
+        try:
+            if not await self._webhooks.hold():
+                self.note("push_limit_reached")
+        except (Refused, LedgerUnavailable):
+            await self.unreserve()
+            raise
+
+    async def _reserve(self) -> None:
         try:
             taken = await self._deps.ledger.record(self.who.owner, self.permit.reserve)
         except LedgerUnavailable:
@@ -71,13 +89,15 @@ class Watcher:
             raise Refused(Reason.NOT_FOUND, internal="the id picked is somebody else's")
 
     async def unreserve(self) -> None:
-        """The agent made nothing of the ids picked: forget them again."""
+        """The agent made nothing of the ids picked, and of webhooks not settled: forget them again."""
         picked = [e.resource for e in self.permit.reserve if e.resource not in self._released]
         if picked:
             try:
                 await self._deps.ledger.drop(self.who.owner, picked)
             except LedgerUnavailable:
                 log.warning("a provisional row could not be dropped", agent=self._policy.agent)
+        if self._webhooks is not None:
+            await self._webhooks.release()
 
     async def admit(self, seen: Seen) -> None:
         """Record what is new, check what is not. Raises Refused where `seen` must not reach the caller."""
@@ -87,6 +107,8 @@ class Watcher:
                 self.settled = True
         else:
             await self._keep(seen)
+        if self._webhooks is not None and seen.shape is not Shape.ERROR:
+            await self._webhooks.settle(seen)
         self._sight(seen)
 
     def gone(self) -> None:
@@ -100,14 +122,16 @@ class Watcher:
         self._deps.metrics.outcome(self._policy.agent, what)
 
     async def _record(self, seen: Seen) -> None:
-        task, context = self._resources(seen)
+        task, shown = self._resources(seen)
+        context = shown or self._unsaid_context(seen)
         new = [r for r in (task, context) if r is not None and r not in self._released]
         if not new:
             return
         skill, held = self.permit.skill, self.who.scopes or frozenset()
         if task in new and task is not None:
-            skill = self._judge_new_task(task, context)
-        fact = Fact(self.permit.tenant, seen.context_id, seen.state, seen.status_at, skill or None, held)
+            skill = self._judge_new_task(task, shown)
+        context_id = context.id if context else seen.context_id
+        fact = Fact(self.permit.tenant, context_id, seen.state, seen.status_at, skill or None, held)
         picked = self._policy.callers_pick_task_ids
         entries = [
             Entry(r, fact, chosen=picked)
@@ -128,7 +152,15 @@ class Watcher:
             self._collided(task, context, foreign)
             return
         self._released |= {entry.resource: entry.fact for entry in entries}
+        if self._webhooks is not None and task is not None and task in new:
+            await self._webhooks.made(task)
         self.note("recorded")
+
+    def _unsaid_context(self, seen: Seen) -> Resource | None:
+        """The context the caller named, where the agent took the call without naming one: events of 0.1 have no
+        session, and its tasks may leave it out. What the caller picked is theirs all the same."""
+        took = seen.shape in _TASK_SHAPES or seen.shape is Shape.MESSAGE
+        return ownership.named_context(self.call, self._policy) if took and not seen.context_id else None
 
     def _judge_new_task(self, task: Resource, context: Resource | None) -> str:
         """A task id not named in the call: the call has created. Returns the skill it was judged by."""
@@ -198,10 +230,7 @@ class Watcher:
         if task is None or seen.shape not in (Shape.TASK, Shape.STATUS):
             return
         last = self._released.get(task)
-        if last is not None and (last.state, last.context_id) != (
-            seen.state,
-            seen.context_id or last.context_id,
-        ):
+        if last is not None:
             fact = replace(
                 last,
                 state=seen.state,
@@ -209,6 +238,7 @@ class Watcher:
                 context_id=seen.context_id or last.context_id,
             )
             self._released[task] = fact
+            # Also of what is as it was: being seen renews a row, and tells that the agent has the task again.
             self._deps.ledger.sight(self.who.owner, task, fact)
 
     def _resources(self, seen: Seen) -> tuple[Resource | None, Resource | None]:

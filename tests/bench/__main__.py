@@ -1,17 +1,16 @@
-"""`python -m tests.bench`: the sidecar and its rivals side by side.
+"""`python -m tests.bench`: the sidecar and its rivals side by side; `uniformity` and `listing` measure promises.
 
 Owns: the order of a run, its options, and its exit code: 2 where something is missing.
-Never: fails because something is slow.
+Never: fails because something is slow; only the two promises can fail, with exit code 1.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -22,20 +21,26 @@ import typer
 from rich.console import Console
 
 from tests.bench import contenders, machine, micro, report
+from tests.bench.listing import listing
 from tests.bench.load import CONNECTIONS, Cores, Series, rounds
 from tests.bench.processes import CannotMeasure, free_port
 from tests.bench.profile import profile
 from tests.bench.scene import Scene, set_scene
+from tests.bench.uniformity import uniformity
 
 MISSING: Final = 2
 PROFILE_ROWS: Final = 40
 LATENCY_SHARE: Final = 5  # one slice at one connection for so many at many
-RESULTS: Final = Path(__file__).parent / "results"
 
 say = Console(stderr=True).print
 
 
+app = typer.Typer(add_completion=False)
+
+
+@app.callback(invoke_without_command=True)
 def bench(
+    context: typer.Context,
     slices: Annotated[int, typer.Option(min=1, help="Measured slices per contender.")] = 30,
     seconds: Annotated[int, typer.Option(min=1, help="Seconds a slice.")] = 1,
     only: Annotated[str, typer.Option(help=f"Comma-separated, of: {', '.join(contenders.CONTENDERS)}.")] = "",
@@ -47,6 +52,8 @@ def bench(
     out: Annotated[Path | None, typer.Option(help="Where the JSON goes.")] = None,
 ) -> None:
     """Measure the sidecar and its rivals side by side on two cores of this machine."""
+    if context.invoked_subcommand is not None:
+        return
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = datetime.now(UTC)
     chosen = _chosen(only)
@@ -62,11 +69,7 @@ def bench(
             document |= _under_load(chosen, folder, slices, seconds, profiled)
         if steps:
             document["steps"] = _steps(folder)
-    document["load_average_after"] = os.getloadavg()
-    file = out or RESULTS / f"{began:%Y%m%dT%H%M%SZ}.json"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    say(f"written to {os.path.relpath(file)}")
+    say(f"written to {report.write(document, began, out)}")
 
 
 def _chosen(only: str) -> Mapping[str, contenders.Start]:
@@ -81,7 +84,7 @@ def _under_load(
     chosen: Mapping[str, contenders.Start], folder: Path, slices: int, seconds: int, profiled: int
 ) -> dict[str, object]:
     usable = os.sched_getaffinity(0)
-    cores = _cores(usable)
+    cores = Cores.of(usable)
     # This process sleeps while wrk runs; it must not wake up on the contender's core.
     os.sched_setaffinity(0, {cores.load})
     with ExitStack() as stack:
@@ -131,16 +134,13 @@ def _steps(folder: Path) -> list[dict[str, object]]:
     return report.as_json(steps)
 
 
-def _cores(usable: Set[int]) -> Cores:
-    if len(usable) < 2:
-        raise CannotMeasure("two cores are needed: one for the proxy, one for the load and the agent")
-    proxy, load, *_ = sorted(usable)
-    return Cores(proxy, load)
+app.command()(uniformity)
+app.command()(listing)
 
 
 def main() -> None:
     try:
-        typer.run(bench)
+        app()
     except CannotMeasure as problem:
         print(problem, file=sys.stderr)
         sys.exit(MISSING)

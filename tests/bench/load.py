@@ -7,7 +7,7 @@ Never: averages; noise on a shared machine shows as spread, so every slice is ke
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import quantiles
@@ -83,6 +83,14 @@ class Cores:
 
     proxy: int
     load: int
+
+    @classmethod
+    def of(cls, usable: Set[int]) -> Cores:
+        """The first two of `usable`. Raises CannotMeasure."""
+        if len(usable) < 2:
+            raise CannotMeasure("two cores are needed: one for the proxy, one for the load and the agent")
+        proxy, load, *_ = sorted(usable)
+        return cls(proxy, load)
 
 
 def rounds(

@@ -91,13 +91,21 @@ def pinned(core: int, command: Sequence[str]) -> list[str]:
 
 @contextmanager
 def process(
-    name: str, command: Sequence[str], folder: Path, out: IO[bytes] | None = None
+    name: str,
+    command: Sequence[str],
+    folder: Path,
+    out: IO[bytes] | None = None,
+    *,
+    directory: Path | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, which is gone afterwards. What it says on stderr is in `NAME.log`."""
+    """A process in a group of its own, which is gone afterwards. What it says on stderr is in `NAME.log`.
+
+    It runs in `directory`, in `folder` unless given.
+    """
     with log_of(name, folder).open("wb") as errors:
         started = subprocess.Popen(
             command,
-            cwd=folder,
+            cwd=directory or folder,
             stdin=subprocess.DEVNULL,
             stdout=errors if out is None else out,
             stderr=errors,

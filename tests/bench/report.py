@@ -6,8 +6,12 @@ Never: judges; a number here fails nothing.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
 from typing import Final
 
 from rich.console import Console
@@ -17,6 +21,7 @@ from tests.bench.load import Quartiles, Series
 from tests.bench.micro import Step
 from tests.bench.profile import Share
 
+RESULTS: Final = Path(__file__).parent / "results"
 WIDTH: Final = 118  # columns, where the output is no terminal
 
 
@@ -95,6 +100,15 @@ def ratios(measured: Mapping[str, Series], base: str) -> dict[str, dict[str, flo
 
 def as_json(steps: Sequence[Step]) -> list[dict[str, object]]:
     return [asdict(step) for step in steps]
+
+
+def write(document: dict[str, object], began: datetime, out: Path | None, kind: str = "") -> str:
+    """Write a run's `document`; returns where. `kind` names the bench in the file's name."""
+    document["load_average_after"] = os.getloadavg()
+    file = out or RESULTS / f"{kind}{began:%Y%m%dT%H%M%SZ}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    return os.path.relpath(file)
 
 
 def show(table: Table) -> None:

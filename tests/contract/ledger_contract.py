@@ -377,6 +377,75 @@ class LedgerContract:
             assert await ledger.prune(clock()) == 1
         assert await ledger.record(BOB, [final(context("c-1"))]) == {context("c-1")}
 
+    async def test_a_task_has_room_for_so_many_webhooks(self, ledger: Ledger) -> None:
+        await ledger.record(ALICE, [final(task("t-1")), final(task("t-2"))])
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["a", "b"], 2) == {"a", "b"}
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["c"], 2) is None
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["a", "c"], 2) is None
+        assert await ledger.hold_webhooks(ALICE, task("t-2"), ["c"], 2) == {"c"}, (
+            "another task has room of its own"
+        )
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["c"], 3) == {"c"}
+
+    async def test_a_webhook_that_is_there_already_takes_no_room(self, ledger: Ledger) -> None:
+        await ledger.record(ALICE, [final(task("t-1"))])
+        await ledger.hold_webhooks(ALICE, task("t-1"), ["a", "b"], 2)
+        for limit in (2, 1):  # a limit that was lowered takes nothing away
+            assert await ledger.hold_webhooks(ALICE, task("t-1"), ["b"], limit) == frozenset()
+            assert await ledger.hold_webhooks(ALICE, task("t-1"), ["c"], limit) is None
+
+    async def test_of_many_at_once_only_as_many_are_held_as_have_room(self, ledger: Ledger) -> None:
+        await ledger.record(ALICE, [final(task("t-1"))])
+        asked = (ledger.hold_webhooks(ALICE, task("t-1"), [f"w-{n}"], 10) for n in range(100))
+        held = await asyncio.gather(*asked)
+        assert sum(new is not None for new in held) == 10
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["another"], 10) is None
+
+    async def test_a_webhook_given_back_makes_room(self, ledger: Ledger) -> None:
+        await ledger.record(ALICE, [final(task("t-1"))])
+        await ledger.hold_webhooks(ALICE, task("t-1"), ["a", "b"], 2)
+        await ledger.replace_webhooks(ALICE, task("t-1"), ["a", "never"], [])
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["c"], 2) == {"c"}
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["b"], 2) == frozenset()
+
+    async def test_a_webhook_may_change_its_name(self, ledger: Ledger) -> None:
+        await ledger.record(ALICE, [final(task("t-1"))])
+        await ledger.hold_webhooks(ALICE, task("t-1"), ["new"], 2)
+        await ledger.replace_webhooks(ALICE, task("t-1"), ["new"], ["a"])
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["a", "b"], 2) == {"b"}
+        await ledger.replace_webhooks(ALICE, task("t-1"), ["b"], ["a"])
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["c"], 2) == {"c"}, "two names became one"
+
+    async def test_webhooks_are_counted_by_exact_names(self, ledger: Ledger) -> None:
+        await ledger.record(ALICE, [final(task("t-1"))])
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ODD_IDS, 100) == frozenset(ODD_IDS)
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ODD_IDS, 1) == frozenset()
+
+    @pytest.mark.parametrize("owner", [ALICE, BOB])
+    async def test_nobody_counts_on_a_task_that_is_not_theirs(self, ledger: Ledger, owner: Owner) -> None:
+        asked = task("t-1") if owner is BOB else task("never")
+        await ledger.record(ALICE, [final(task("t-1"))])
+        await ledger.record(BOB, [final(task("t-2"))])
+        await ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1)
+        assert await ledger.hold_webhooks(owner, asked, ["x"], 1) is None
+        await ledger.replace_webhooks(owner, asked, ["a"], ["x"])
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1) == frozenset()
+
+    async def test_webhooks_go_with_their_task(self, ledger: PrunedLedger, clock: Clock) -> None:
+        await ledger.record(ALICE, [final(task("t-1"))])
+        await ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1)
+        clock.seconds += 181 * DAY
+        assert await ledger.prune(clock()) == 1
+        await ledger.record(ALICE, [final(task("t-1"))])
+        assert await ledger.hold_webhooks(ALICE, task("t-1"), ["b"], 1) == {"b"}
+
+    async def test_and_with_a_reservation_that_is_dropped(self, ledger: Ledger) -> None:
+        await ledger.record(ALICE, [reserved(task("t-1"))])
+        await ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1)
+        await ledger.drop(ALICE, [task("t-1")])
+        await ledger.record(BOB, [final(task("t-1"))])
+        assert await ledger.hold_webhooks(BOB, task("t-1"), ["b"], 1) == {"b"}
+
     async def test_causes(self, ledger: Ledger) -> None:
         await ledger.record(ALICE, [final(task("t-1"))])
         assert await ledger.cause(BOB, task("t-1")) is Miss.FOREIGN
@@ -393,6 +462,8 @@ class LedgerContract:
             ledger.record(ALICE, [final(task("t-1"))]),
             ledger.drop(ALICE, [task("t-1")]),
             ledger.cause(ALICE, task("t-1")),
+            ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1),
+            ledger.replace_webhooks(ALICE, task("t-1"), ["a"], []),
             ledger.check(),
         ):
             with pytest.raises(LedgerUnavailable, match="closed"):

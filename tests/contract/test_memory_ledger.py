@@ -17,6 +17,7 @@ from tests.contract.ledger_contract import (
     final,
     task,
 )
+from tests.contract.listing_contract import ListingContract
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def clock() -> Clock:
     return Clock()
 
 
-class TestMemoryLedger(LedgerContract):
+class TestMemoryLedger(LedgerContract, ListingContract):
     @pytest.fixture
     def ledger(self, clock: Clock) -> MemoryLedger:
         return MemoryLedger(now=clock)

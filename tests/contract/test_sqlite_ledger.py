@@ -11,12 +11,14 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sidecar.ledger import LedgerUnavailable, behind
+from sidecar.ledger import LedgerUnavailable, behind, listing
+from sidecar.ledger import opening as schema
 from sidecar.ledger.sqlite import READERS, SqliteLedger
 from sidecar.model import Fact
 from tests.contract.ledger_contract import (
@@ -33,6 +35,7 @@ from tests.contract.ledger_contract import (
     task,
     until,
 )
+from tests.contract.listing_contract import OWN, START, ListingContract
 from tests.fsync import built_shim, preloaded, read_syncs
 
 RECORDER = Path(__file__).with_name("recorder.py")
@@ -64,13 +67,13 @@ async def opening(path: Path, clock: Clock) -> AsyncIterator[Opener]:
             await ledger.close()
 
 
-class TestSqliteLedger(LedgerContract):
+class TestSqliteLedger(LedgerContract, ListingContract):
     @pytest.fixture
     async def ledger(self, opening: Opener) -> SqliteLedger:
         return await opening()
 
 
-class TestSqliteLedgerThatRemembersOneRow(LedgerContract):
+class TestSqliteLedgerThatRemembersOneRow(LedgerContract, ListingContract):
     """Nearly everything is read from the file."""
 
     @pytest.fixture
@@ -105,6 +108,16 @@ async def test_tombstones_outlive_a_restart(opening: Opener, clock: Clock) -> No
     ledger = await opening()
     assert await ledger.record(BOB, [final(context("c-1"))]) == {context("c-1")}
     assert await ledger.record(ALICE, [final(context("c-1"))]) == frozenset()
+
+
+async def test_webhooks_outlive_a_restart(opening: Opener) -> None:
+    ledger = await opening()
+    await ledger.record(ALICE, [final(task("t-1"))])
+    await ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1)
+    await ledger.close()
+    ledger = await opening()
+    assert await ledger.hold_webhooks(ALICE, task("t-1"), ["b"], 1) is None
+    assert await ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1) == frozenset()
 
 
 async def test_sightings_are_written_behind_and_coalesced(opening: Opener, path: Path, clock: Clock) -> None:
@@ -348,3 +361,59 @@ def test_records_made_together_are_synced_together(
     for one_begun, one_ended in records:
         assert any(one_begun < at < one_ended for at in syncs)
     assert sum(begun < at < ended for at in syncs) <= 20
+
+
+async def test_sealing_keys_survive_a_restart(opening: Opener) -> None:
+    first = await opening()
+    keys = await first.sealing_keys()
+    await first.close()
+    assert await (await opening()).sealing_keys() == keys
+
+
+async def test_tasks_recorded_before_there_were_lists_are_listed(
+    opening: Opener, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        first = schema._schema()[:1]
+        earlier.setattr(schema, "_schema", lambda: first)
+        ledger = await opening()
+        await ledger.record(ALICE, [final(task("t-1"), replace(WORKING, status_at=None)), final(task("t-2"))])
+        await ledger.close()
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("UPDATE resources SET status_order = NULL WHERE status_at IS NULL")
+            db.commit()
+    page = await (await opening()).tasks(ALICE, OWN, None, 10)
+    assert [position for position, _ in page.tasks] == [
+        (START, "t-1"),
+        (1_767_323_045_000_000, "t-2"),
+    ]
+
+
+async def test_a_list_walks_its_owners_entries_only(opening: Opener, path: Path) -> None:
+    """The work a list costs is counted in steps of SQLite's virtual machine, not in time."""
+    ledger = await opening()
+    await ledger.record(ALICE, [final(task(f"a-{n}")) for n in range(5)])
+
+    def steps() -> int:
+        counted = 0
+
+        def count() -> int:
+            nonlocal counted
+            counted += 1
+            return 0
+
+        with closing(sqlite3.connect(path)) as db:
+            db.set_progress_handler(count, 1)
+            for wanted in (
+                OWN,
+                replace(OWN, unfinished=True),
+                replace(OWN, context_id="c-1", state="working"),
+            ):
+                assert listing.tasks(db, ALICE, wanted, None, 50).total == 5
+        return counted
+
+    await ledger.record(BOB, [final(task("b"))])
+    few = steps()
+    for start in range(0, 20_000, 500):
+        await ledger.record(BOB, [final(task(f"b-{start + n}")) for n in range(500)])
+    assert steps() == few

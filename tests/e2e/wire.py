@@ -52,6 +52,7 @@ JSONRPC: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     JSONRPC_0: {
         **sends(SAID_0, "message/send", "message/stream"),
         "get": ("tasks/get", '{"id":"$task"}'),
+        "list": ("tasks/list", '{"contextId":"$context"}'),
         "cancel": ("tasks/cancel", '{"id":"$task"}'),
         "subscribe": ("tasks/resubscribe", '{"id":"$task"}'),
         "push-create": (
@@ -71,6 +72,7 @@ JSONRPC: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     JSONRPC_1: {
         **sends(SAID_1, "SendMessage", "SendStreamingMessage"),
         "get": ("GetTask", '{"id":"$task"}'),
+        "list": ("ListTasks", '{"contextId":"$context"}'),
         "cancel": ("CancelTask", '{"id":"$task"}'),
         "subscribe": ("SubscribeToTask", '{"id":"$task"}'),
         "push-create": (
@@ -99,6 +101,7 @@ REST: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
             ).items()
         },
         "get": ("GET", "/rest/v1/tasks/$task", ""),
+        "list": ("GET", "/rest/v1/tasks?contextId=$context", ""),
         "cancel": ("POST", "/rest/v1/tasks/$task:cancel", "{}"),
         "subscribe": ("GET", "/rest/v1/tasks/$task:subscribe", ""),
         "push-create": (
@@ -118,6 +121,7 @@ REST: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
             for name, (path, body) in sends(SAID_1, "/rest/message:send", "/rest/message:stream").items()
         },
         "get": ("GET", "/rest/tasks/$task", ""),
+        "list": ("GET", "/rest/tasks?contextId=$context", ""),
         "cancel": ("POST", "/rest/tasks/$task:cancel", "{}"),
         "subscribe": ("POST", "/rest/tasks/$task:subscribe", ""),
         "push-create": ("POST", PUSH_1, '{"id":"$config","url":"$hook"}'),
@@ -128,7 +132,7 @@ REST: Final[Mapping[str, Mapping[str, tuple[str, str, str]]]] = {
 }
 
 OPERATIONS: Final = tuple(JSONRPC[JSONRPC_1])
-ON_A_TASK: Final = tuple(name for name in OPERATIONS if name not in ("send", "stream", "join"))
+ON_A_TASK: Final = tuple(name for name in OPERATIONS if name not in ("send", "stream", "join", "list"))
 
 
 @dataclass(frozen=True, slots=True)

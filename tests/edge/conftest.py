@@ -17,6 +17,7 @@ import sidecar.app
 from sidecar.app import App
 from sidecar.config import Config
 from sidecar.ledger import Ledger
+from sidecar.proxy.names import LookUp
 from tests.edge.agent import Agent
 from tests.issuer import Issuer
 
@@ -103,6 +104,11 @@ async def eventually(holds: Callable[[], Any], seconds: float = 10.0) -> None:
             await asyncio.sleep(0.005)
 
 
+def no_name(host: str) -> list[str]:
+    """A resolver for tests that have no use for one: none asks beyond this machine."""
+    raise OSError(f"{host} is not resolved in tests")
+
+
 @pytest.fixture
 async def agent() -> AsyncIterator[Agent]:
     async with Agent() as running:
@@ -126,7 +132,10 @@ async def start(
     async with AsyncExitStack() as stack:
 
         async def started(
-            ledger: Ledger | None = None, agents: list[dict[str, Any]] | None = None, **sections: Any
+            ledger: Ledger | None = None,
+            agents: list[dict[str, Any]] | None = None,
+            look_up: LookUp = no_name,
+            **sections: Any,
         ) -> Sidecar:
             audit = tmp_path / "audit.jsonl"
             document: dict[str, Any] = {
@@ -146,7 +155,7 @@ async def start(
                     return ledger
 
                 monkeypatch.setattr(sidecar.app, "open_ledger", given)
-            app = App(config)
+            app = App(config, look_up)
             await app.start()
             stack.push_async_callback(app.stop)
             session = await stack.enter_async_context(

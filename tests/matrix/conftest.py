@@ -23,7 +23,7 @@ from tests.edge.agent import CARD, Agent
 from tests.edge.conftest import Answer, Sidecar
 from tests.issuer import Issuer
 from tests.matrix.agent import replying
-from tests.matrix.requests import ROWS, Names, Request, Row
+from tests.matrix.requests import HOOK, ROWS, Names, Request, Row
 
 TENANT = "t1"
 
@@ -102,6 +102,7 @@ async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[At]:
                     }
                 ],
                 "identity": {"issuers": [{"issuer": issuer.url, "audiences": ["agent"]}]},
+                "push": {"allow": [HOOK.removesuffix("/a2a")]},
                 "ledger": {"url": f"sqlite:///{folder}/ledger.db"},
                 "audit": {"output": str(folder / "audit.jsonl")},
             }

@@ -5,6 +5,7 @@ What a cell is: one row of the protocol's tables, one place in it that can name 
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -154,17 +155,28 @@ async def test_the_agents_word_on_webhooks_passes_unchanged(at: At, row: Row) ->
 
 
 @pytest.mark.parametrize("row", [pytest.param(r, id=f"{r.dialect} {r.name}") for r in ROWS if r.key in LISTS])
-async def test_lists_are_not_offered_and_never_passed(at: At, row: Row) -> None:
+async def test_lists_are_of_the_callers_own_and_never_the_agents(at: At, row: Row) -> None:
     cell = await at(row)
-    await cell.a_task_of("alice")
-    untouched = cell.untouched()
+    who = f"lister-{uuid.uuid4()}"
+    task = await cell.a_task_of(who)
+    get = next(r for r in ROWS if r.dialect == row.dialect and r.operation is Operation.GET_TASK)
+    cell.agent.script, _ = replying(get, task, context=f"c-{task}")
     for rpc_id in RPC_IDS if row.jsonrpc else (1,):
-        answer = await cell.ask(row.plain(rpc_id), "alice")
-        old = row.dialect.version is not Version.V1_0
-        require_error(row, answer, jsonrpc=-32004, http=501 if old else 400, rpc_id=rpc_id)
-        assert answer.shown == (await cell.ask(row.plain(rpc_id), "bob")).shown
+        answer = await cell.ask(row.plain(rpc_id), who)
+        assert answer.status == 200
+        page = answer.json["result"] if row.jsonrpc else answer.json
+        assert not row.jsonrpc or answer.json["id"] == rpc_id
+        assert ([t["id"] for t in page["tasks"]], page["totalSize"]) == ([task], 1)
+        asked = cell.agent.received[-1]
+        assert task in asked.target + asked.body.decode()
+        assert asked.method == ("POST" if row.jsonrpc else "GET")
+
+        untouched = cell.untouched()
+        nobody = await cell.ask(row.plain(rpc_id), "somebody without tasks")
+        page = nobody.json["result"] if row.jsonrpc else nobody.json
+        assert page == {"tasks": [], "nextPageToken": "", "pageSize": 50, "totalSize": 0}
         require_unauthenticated(row, await cell.ask(row.plain(rpc_id), None), rpc_id)
-    assert untouched(), "the agent was asked"
+        assert untouched(), "the agent was asked"
 
 
 @pytest.mark.parametrize("row", [pytest.param(r, id=f"{r.dialect} {r.name}") for r in ROWS if r.key in CARDS])

@@ -162,7 +162,8 @@ class Case:
 @pytest.fixture
 async def case(launch: Launch, agent: Agent) -> Case:
     agent.script = Teller()
-    return Case(await launch(limits={"drain_timeout": "2s"}))
+    allowed = HOOK.rpartition("/")[0]
+    return Case(await launch(limits={"drain_timeout": "2s"}, push={"allow": [allowed]}))
 
 
 async def test_of_what_succeeds(case: Case) -> None:
@@ -195,6 +196,20 @@ async def test_of_scopes_that_do_not_suffice(case: Case) -> None:
     case.token = case.running.token(f"{CANARY}-sub", f"w {CANARY}-scope")
     assert await case.send() == 200
     await case.require_silence(1)
+
+
+async def test_of_webhooks_that_are_refused(case: Case) -> None:
+    hooks = [
+        {**PUSH, "url": f"https://elsewhere.example.com/{CANARY}?{CANARY}={CANARY}"},
+        {**PUSH, "url": f"https://{CANARY}@hooks.example.com/"},
+        {**PUSH, "url": f"https://10.0.0.1/{CANARY}"},
+        {**PUSH, "token": f"{CANARY}\r\n{CANARY}: 1"},
+        {**PUSH, "authentication": {"scheme": f"{CANARY}\0", "credentials": CANARY}},
+    ]
+    for hook in hooks:
+        configuration = {"taskPushNotificationConfig": hook}
+        assert await case.call("SendMessage", {"message": MESSAGE, "configuration": configuration}) == 200
+    await case.require_silence(len(hooks))
 
 
 async def test_of_what_is_not_found(case: Case) -> None:

@@ -101,6 +101,9 @@ def test_a_document_may_open_with_a_mark_and_a_byte_order_mark(write: Write) -> 
         pytest.param("ownership: {unknown_tasks: refuse, grants: []}", "ownership", "grants", (), id="what this version does"),
         pytest.param("other_paths: {default: anonymous, anonymous: [/*]}", "other_paths", "anonymous", ("/*",), id="all open, said aloud"),
         pytest.param("other_paths: {anonymous: [/healthz, /static/*, /]}", "other_paths", "anonymous", ("/healthz", "/static/*", "/"), id="open paths"),
+        pytest.param("push: {allow: []}", "push", "allow", (), id="no webhooks"),
+        pytest.param("push: {mode: observe}", "push", "allow", ("https://*",), id="webhooks by default"),
+        pytest.param("push: {allow: ['http://127.0.0.1:9', 'https://*:*']}", "push", "allow", ("http://127.0.0.1:9", "https://*:*"), id="webhooks"),
         pytest.param("audit: {output: /var/log/a.jsonl}", "audit", "output", "/var/log/a.jsonl", id="a file for audit"),
     ],
 )  # fmt: skip
@@ -209,7 +212,8 @@ def test_no_file_is_no_policy() -> None:
 
 
 def test_an_agents_own_section_keeps_every_rule_it_does_not_mention(write: Write) -> None:
-    text = f"""{LONG}, scopes: {{lifecycle: {{get: [r2]}}, skills: {{s: {{traverses: [send]}}}}}}, ownership: {{}}, other_paths: {{methods: [m]}}}}
+    text = f"""{LONG}, scopes: {{lifecycle: {{get: [r2]}}, skills: {{s: {{traverses: [send]}}}}}}, ownership: {{}}, other_paths: {{methods: [m]}}, push: {{allow: ['https://b']}}}}
+push: {{allow: ['https://a'], per_task: 3}}
 scopes: {{per_operation: enforce, lifecycle: {{send: [w], get: [r]}}, skills: {{s: {{scopes: [x]}}, t: {{scopes: [z]}}}}}}
 ownership: {{client_context_ids: refuse}}
 other_paths: {{default: refuse}}
@@ -224,6 +228,8 @@ other_paths: {{default: refuse}}
     assert agent.scopes.skills["t"].scopes == ("z",)
     assert agent.ownership.client_context_ids == "refuse"
     assert (agent.other_paths.default, agent.other_paths.methods) == ("refuse", ("m",))
+    assert agent.push is not None
+    assert (agent.push.allow, agent.push.per_task) == (("https://b",), 3)
 
 
 def test_sections_are_filled_in_code_too() -> None:
@@ -367,8 +373,9 @@ ONE_PROBLEM = [
     ("hash: abc", "hash: unknown key", "the hash, which is no key"),
     ("password: x", "password: unknown key; a policy never holds a secret", "a secret"),
     # what a later version may have
-    ("push: {mode: enforce}", "push: rules for webhooks are not supported by this version", "webhook rules"),
-    ("list: {refresh_max: 5}", "list: settings for ListTasks are not supported by this version", "list settings"),
+    ("list: {refresh_max: -1}", "list.refresh_max: must be at least 0", "a negative number of requests"),
+    ("list: {cursor_ttl: 0s}", "list.cursor_ttl: must be more than 0s", "page tokens that are never good"),
+    ("list: {key_files: [keys/a]}", "list.key_files[0]: must be the absolute path of a file", "a relative key file"),
     ("ownership: {unknown_tasks: adopt}", "ownership.unknown_tasks: adopting tasks is not supported by this version; write `refuse`", "adopting"),
     ("ownership: {grants: [x]}", "ownership.grants: a list with entries is not supported by this version", "grants"),
     ("ownership: {streams_outlive_token: false}", "not supported by this version", "ending streams"),
@@ -416,6 +423,16 @@ ONE_PROBLEM = [
     ("scopes: {skill_from: ['header:']}", "scopes.skill_from[0]: names no header", "a header without name"),
     ("scopes: {skill_from: ['header:a b']}", "scopes.skill_from[0]: is no header name", "a header with a blank"),
     ("scopes: {skills: {a: {traverses: [read]}}}", "scopes.skills.a.traverses[0]: `read` is not known", "an operation there is not"),
+    ("push: {mode: off}", "push.mode: YAML reads `off` as a boolean; write `disabled`", "webhook rules off"),
+    ("push: {alow: []}", "push.alow: unknown key; did you mean `allow`?", "a misspelt key of webhooks"),
+    ("push: {allow: 'https://*'}", "push.allow: a list is expected, not a single value; write `[https://*]`", "one pattern for a list"),
+    ("push: {allow: [hooks.example.com]}", "push.allow[0]: must begin with `https://` or `http://` and a host, as in `https://*.example.com`", "a bare host"),
+    ("push: {allow: ['https://*', 'https://*.internal']}", "push.allow[1]: would admit nothing: a wildcard never stands for a name inside; write the host out", "a pattern in vain"),
+    ("push: {allow: ['https://10.1']}", "push.allow[0]: has a host that ends in a number; write an IPv4 address in four decimal parts", "a short address"),
+    ("push: {resolve: yes}", "push.resolve: `true` or `false` is expected, not `yes`", "a loose boolean"),
+    ("push: {per_task: 0}", "push.per_task: must be at least 1", "no webhook by number"),
+    ("push: {per_task: 1001}", "push.per_task: must be at most 1000", "too many webhooks"),
+    ("push: {per_agent: 5}", "push.per_agent: unknown key; known here: `mode`, `allow`, `resolve` or `per_task`", "a number there is not"),
     ("other_paths: {anonymous: [healthz]}", "other_paths.anonymous[0]: must start with `/`; write `/healthz`", "a relative path"),
     ("other_paths: {anonymous: [/a/../b]}", "other_paths.anonymous[0]: is not canonical", "dot segments"),
     ("other_paths: {anonymous: [/a%2fb]}", "other_paths.anonymous[0]: is not canonical", "an encoded slash"),
@@ -466,8 +483,11 @@ AGENTS = [
     ("audiences: []", "agents[0].audiences: an empty list lets nobody in", "no audience"),
     ("audiences: ['']", "agents[0].audiences[0]: must not be empty", "an empty audience"),
     ("audiences: ['*']", "agents[0].audiences[0]: an audience is compared whole and has no wildcards", "any audience"),
-    ("tenants: {t1: {claims: {tid: t1}}}", "agents[0].tenants: tenants bound to principals are not supported by this version", "bound tenants"),
-    ("push: {}", "agents[0].push: rules for webhooks are not supported by this version", "webhook rules of an agent"),
+    ("tenants: {t1: {claims: {tid: 1}}}", "agents[0].tenants.t1.claims.tid: a list is expected", "a number for a claim"),
+    ("tenants: {t1: {clams: {}}}", "agents[0].tenants.t1.clams: unknown key; did you mean `claims`?", "a misspelt condition"),
+    ("tenants: [a, 5]", "agents[0].tenants: a list holds names of tenants; write strings", "a number for a tenant"),
+    ("list: of", "agents[0].list: `of` is not known; write `ledger` or `refuse`", "a misspelt kind of list"),
+    ("push: {allow: ['*']}", "agents[0].push.allow[0]: must begin with `https://`", "a webhook without scheme for one agent"),
     ("ownership: {owner_claims: [azp]}", "agents[0].ownership.owner_claims: holds for all agents; write it in the top-level `ownership`", "owners of one agent only"),
     ("other_paths: {anonymous: [/*]}", "agents[0].other_paths.anonymous: `/*` opens every path", "everything of one agent open"),
     ("scopes: {per_operation: enforce}", "agents[0].scopes.per_operation: would check nothing", "a rule of an agent without effect"),
@@ -708,7 +728,7 @@ identity:
     - {issuer: 'http://idp', audiences: [], leeway: 5}
 agents:
   - {name: a, upstream: ftp://a, mount: a}
-  - {name: a, upstream: 'http://b', public_url: 'https://b', push: {}}
+  - {name: a, upstream: 'http://b', public_url: 'https://b', push: {allow: [x]}}
 limits: {body: 16MB}
 """)
     found = [tuple(problem.split(": ")[:2]) for problem in problems]
@@ -725,7 +745,7 @@ limits: {body: 16MB}
         ("policy.yaml:9", "agents[0].mount"),
         ("policy.yaml:9", "agents[0].public_url"),
         ("policy.yaml:10", "agents[1].name"),
-        ("policy.yaml:10", "agents[1].push"),
+        ("policy.yaml:10", "agents[1].push.allow[0]"),
         ("policy.yaml:11", "limits.body"),
     }
 

@@ -17,10 +17,10 @@ await tell((question, token) => {
     preferredTransports: [question.binding],
     cardResolver: new DefaultAgentCardResolver({ fetchImpl, legacyCompat }),
   });
-  const said = (text, taskId = "") => ({
+  const said = (text, taskId = "", contextId = "") => ({
     tenant: "", configuration: undefined, metadata: undefined,
     message: {
-      messageId: randomUUID(), contextId: "", taskId, role: Role.ROLE_USER, metadata: undefined, extensions: [],
+      messageId: randomUUID(), contextId, taskId, role: Role.ROLE_USER, metadata: undefined, extensions: [],
       parts: [{ content: { $case: "text", value: text }, metadata: undefined, filename: "", mediaType: "" }],
       referenceTaskIds: [],
     },
@@ -31,7 +31,7 @@ await tell((question, token) => {
       client = await factory.createFromUrl(question.base, question.card_path);
       return [await client.getAgentCard()];
     },
-    send: async (text, taskId) => [await client.sendMessage(said(text, taskId))],
+    send: async (text, taskId, contextId) => [await client.sendMessage(said(text, taskId, contextId))],
     async stream(text, onTask) {
       const saw = [];
       for await (const event of client.sendMessageStream(said(text))) {
@@ -43,6 +43,19 @@ await tell((question, token) => {
     },
     get: async (id) => [await client.getTask({ tenant: "", id, historyLength: undefined })],
     cancel: async (id) => [await client.cancelTask({ tenant: "", id, metadata: undefined })],
+    async list(contextId, pageSize) {
+      const pages = [];
+      let pageToken = "";
+      do {
+        const page = await client.listTasks({
+          tenant: "", contextId, status: 0, pageSize, pageToken, historyLength: 1,
+          statusTimestampAfter: undefined, includeArtifacts: true,
+        });
+        pageToken = page.nextPageToken;
+        pages.push({ ...page, nextPageToken: pageToken ? "more" : "" }); // no two tokens are alike
+      } while (pageToken);
+      return pages;
+    },
     push: async (taskId, url) => [
       await client.createTaskPushNotificationConfig({
         tenant: "", id: "hook-1", taskId, url, token: "", authentication: undefined,

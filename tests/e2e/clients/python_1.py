@@ -28,9 +28,13 @@ class Application:
             self._clients[streaming] = ClientFactory(config).create(card)
         return [MessageToDict(card)]
 
-    async def send(self, text, task="", streaming=False, on_task=None):
+    async def send(self, text, task="", context="", streaming=False, on_task=None):
         said = pb.Message(
-            message_id=str(uuid4()), role=pb.ROLE_USER, parts=[pb.Part(text=text)], task_id=task
+            message_id=str(uuid4()),
+            role=pb.ROLE_USER,
+            parts=[pb.Part(text=text)],
+            task_id=task,
+            context_id=context,
         )
         saw = []
         async for event in self._clients[streaming].send_message(pb.SendMessageRequest(message=said)):
@@ -45,6 +49,17 @@ class Application:
 
     async def cancel(self, task):
         return [MessageToDict(await self._clients[False].cancel_task(pb.CancelTaskRequest(id=task)))]
+
+    async def list(self, context, size):
+        asked = pb.ListTasksRequest(
+            context_id=context, page_size=size, history_length=1, include_artifacts=True
+        )
+        pages = []
+        while not pages or asked.page_token:
+            pages.append(await self._clients[False].list_tasks(asked))
+            asked.page_token = pages[-1].next_page_token
+            pages[-1].next_page_token = "more" if asked.page_token else ""  # no two tokens are alike
+        return [MessageToDict(page) for page in pages]
 
     async def push(self, task, hook):
         client = self._clients[False]
@@ -71,6 +86,17 @@ async def life(question, told):
     await told.step("stranger", stranger.get(question["stranger"]["task"] or quick["task"]["id"]))
 
 
+async def lists(question, told):
+    app = Application(question, question["token"])
+    await app.card()
+    [first] = await told.step("quick", app.send("quick"))
+    context = first["task"]["contextId"]
+    for text in ("art", "input"):
+        await told.step(text, app.send(text, context=context))
+    await told.step("list", app.list(context, 2))
+    await told.step("empty", app.list(str(uuid4()), 2))
+
+
 async def refusal(question, told):
     app = Application(question, question["token"])
     await app.card()
@@ -78,4 +104,4 @@ async def refusal(question, told):
     await told.step("stream", app.send("quick", streaming=True))
 
 
-tell({"life": life, "refusal": refusal})
+tell({"life": life, "lists": lists, "refusal": refusal})

@@ -1,5 +1,5 @@
 // What the JavaScript clients share: the question on standard input, the answer on standard output,
-// and the two scenarios. An application is given as a function of (question, token).
+// and the scenarios. An application is given as a function of (question, token).
 import { readFileSync } from "node:fs";
 
 const plain = (thing) => JSON.parse(JSON.stringify(thing ?? null));
@@ -35,6 +35,15 @@ const scenarios = {
     const stranger = application(question, question.stranger.token);
     await stranger.card();
     await told.step("stranger", stranger.get(question.stranger.task || quick.id));
+  },
+
+  async lists(question, told, application) {
+    const app = application(question, question.token);
+    await app.card();
+    const [{ contextId }] = await told.step("quick", app.send("quick"));
+    for (const text of ["art", "input"]) await told.step(text, app.send(text, "", contextId));
+    await told.step("list", app.list(contextId, 2));
+    await told.step("empty", app.list(crypto.randomUUID(), 2));
   },
 
   async refusal(question, told, application) {

@@ -48,6 +48,13 @@ def test_the_target_of_a_call_is_canonical() -> None:
         pytest.param("/x", {"request": {"message_id": "m"}}, id="a request with a message id"),
         pytest.param("/x", {"Message": {"ROLE": 1}}, id="in another case"),
         pytest.param("/x", {"id": "1", "params": {"message": message()}}, id="inside params"),
+        pytest.param(
+            "/", {"id": 1, "params": {"id": "T"}}, id="params that name a task: a2a-sdk 0.2 gets it"
+        ),
+        pytest.param("/x", {"id": 1, "params": {"task_id": "T"}}, id="the same in snake case, anywhere"),
+        pytest.param(
+            "/", {"method": 1, "params": {"id": "T"}}, id="the same beside a method that is no string"
+        ),
         pytest.param("/message/send", {"id": "T"}, id="an id at a method's name"),
         pytest.param("/x/GetTask", {"taskId": "T"}, id="an id at a method's name of 1.0"),
         pytest.param("/x/Message/Stream", {"params": {}}, id="params at a method's name in another case"),
@@ -67,6 +74,8 @@ def test_requests_without_an_envelope(target: str, body: Any) -> None:
         pytest.param("/x", {"id": "T", "taskId": "T"}, id="ids on another path"),
         pytest.param("/message/send", {"to": "bob", "text": "hi"}, id="a method's name, but no id"),
         pytest.param("/x", {"params": {"message": "hi"}}, id="params of another shape"),
+        pytest.param("/x", {"params": {"id": 7, "q": "x"}}, id="params with an id that is no string"),
+        pytest.param("/x", {"method": "rename", "params": {"id": "T"}}, id="params of a method of its own"),
         pytest.param("/x", b"plain text", id="text"),
         pytest.param("/x", b"", id="nothing"),
     ],

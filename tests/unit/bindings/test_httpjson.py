@@ -35,7 +35,6 @@ HOOK = {"url": "https://h.example"}
         pytest.param("GET", "/tasks", b"", Operation.LIST_TASKS, None, id="list"),
         pytest.param("GET", "/tasks/T", b"", Operation.GET_TASK, "T", id="get"),
         pytest.param("GET", "/tasks/a:b:c", b"", Operation.GET_TASK, "a:b:c", id="an id with colons"),
-        pytest.param("GET", "/tasks/tasks", b"", Operation.GET_TASK, "tasks", id="an id like a word of ours"),
         pytest.param("POST", "/tasks/T:cancel", b"", Operation.CANCEL_TASK, "T", id="cancel without a body"),
         pytest.param("POST", "/tasks/a:b:cancel", {}, Operation.CANCEL_TASK, "a:b", id="cancel, colons in the id"),
         pytest.param("POST", "/tasks/T%3Acancel", {}, Operation.CANCEL_TASK, "T", id="FC-020 an escaped colon"),
@@ -166,6 +165,14 @@ def test_versions_that_contradict() -> None:
     [
         pytest.param("GET", "/x/tasks/T", id="FC-021 an unknown prefix"),
         pytest.param("GET", "/tasks/tasks/T", id="FC-021 a word of ours as prefix"),
+        pytest.param("GET", "/tasks/tasks", id="a list of the tenant `tasks`, or a task of that name"),
+        pytest.param(
+            "GET", "/tasks/extendedAgentCard", id="a card of the tenant `tasks`, or a task of that name"
+        ),
+        pytest.param("GET", "/tasks/EXTENDEDagentcard", id="the same in another case"),
+        pytest.param(
+            "GET", "/tasks/tasks/pushNotificationConfigs", id="a task of the tenant `tasks`, or configs"
+        ),
         pytest.param("POST", "/anything/message:send", id="FC-021 a send under an unknown prefix"),
         pytest.param("GET", "/x/extendedAgentCard", id="FC-021 a card under an unknown prefix"),
         pytest.param("GET", "/x/v1/card", id="FC-021 a 0.3 card under an unknown prefix"),

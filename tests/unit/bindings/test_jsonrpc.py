@@ -78,6 +78,8 @@ def test_any_content_type(content_type: str) -> None:
             GET | {"message": message()}, INVALID_REQUEST, id="an envelope that is a bare request too"
         ),
         pytest.param({"jsonrpc": "2.0", "id": 1, "result": {}}, INVALID_REQUEST, id="a response"),
+        pytest.param({"__proto__": GET}, INVALID_REQUEST, id="an envelope to inherit"),
+        pytest.param(GET | {"__proto__": {}}, INVALID_REQUEST, id="an envelope with a prototype"),
         pytest.param({"method": "POST", "path": "/x"}, Other, id="a method of somebody else's API"),
         pytest.param({"method": 7}, Other, id="a method that is no string, without jsonrpc"),
     ],

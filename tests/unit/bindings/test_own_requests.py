@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sidecar.bindings.own_requests import OwnRequest, cancel_request, extended_card_request
-from sidecar.model import Binding, Call, Dialect, Form, Operation, Version
+from sidecar.bindings.own_requests import OwnRequest, cancel_request, extended_card_request, get_request
+from sidecar.model import Binding, Call, Dialect, Form, Operation, RpcId, Selection, Version
 
 JSONRPC, REST, GRPC = Binding.JSONRPC, Binding.HTTP_JSON, Binding.GRPC
 V01, V02, V03, V10 = Version.V0_1, Version.V0_2, Version.V0_3, Version.V1_0
@@ -143,3 +143,66 @@ def test_extended_card(
 def test_no_extended_card_is_an_error(dialect: Dialect) -> None:
     with pytest.raises(ValueError, match="no extended card"):
         extended_card_request(dialect, "/")
+
+
+def a_list(
+    binding: Binding,
+    version: Version,
+    target: str,
+    tenant: str | None = None,
+    history: int | None = None,
+    rpc_id: RpcId = 7,
+) -> Call:
+    dialect = Dialect(binding, version)
+    selection = Selection(history_length=history)
+    form = Form(dialect, rpc_id)
+    return Call(Operation.LIST_TASKS, form, dialect, target, tenant=tenant, selection=selection)
+
+
+@pytest.mark.parametrize(
+    ("call", "method", "target", "body"),
+    [
+        pytest.param(
+            a_list(JSONRPC, V10, "/rpc", "acme", 0),
+            "POST",
+            "/rpc",
+            b'{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"tenant":"acme","id":"t/1","historyLength":0}}',
+            id="1.0 JSON-RPC: the caller's id, tenant and history",
+        ),
+        pytest.param(
+            a_list(JSONRPC, V03, "/", "acme", rpc_id=None),
+            "POST",
+            "/",
+            b'{"jsonrpc":"2.0","id":"a2a-sidecar","method":"tasks/get","params":{"id":"t/1"}}',
+            id="0.3 JSON-RPC: never without an id",
+        ),
+        pytest.param(
+            a_list(JSONRPC, V10, "/", rpc_id=2**70),
+            "POST",
+            "/",
+            b'{"jsonrpc":"2.0","id":1180591620717411303424,"method":"GetTask","params":{"id":"t/1"}}',
+            id="an id past 64 bits",
+        ),
+        pytest.param(
+            a_list(REST, V10, "/acme/tasks?pageSize=2&tenant=acme&A2A-Version=1.0&status=x", "acme", 3),
+            "GET",
+            "/acme/tasks/t%2F1?tenant=acme&A2A-Version=1.0&historyLength=3",
+            b"",
+            id="1.0 HTTP+JSON: of the query what says where and how to ask",
+        ),
+        pytest.param(
+            a_list(REST, V03, "/rest/v1/tasks"), "GET", "/rest/v1/tasks/t%2F1", b"", id="0.3 HTTP+JSON"
+        ),
+    ],
+)
+def test_a_task_of_a_list_is_got_where_the_list_went(
+    call: Call, method: str, target: str, body: bytes
+) -> None:
+    request = get_request(call, "t/1")
+    assert (request.method, request.target, request.body) == (method, target, body)
+    assert request.headers.get("A2A-Version") == ("1.0" if call.dialect.version is V10 else None)
+
+
+def test_there_is_no_get_where_there_is_no_such_binding() -> None:
+    with pytest.raises(ValueError, match="no request for a task in GRPC"):
+        get_request(a_list(GRPC, V10, "/"), "t-1")

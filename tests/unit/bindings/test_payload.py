@@ -456,6 +456,87 @@ def test_a_push_create_by_path(target: str, body: Any, passes: bool) -> None:
         assert [p.url for p in decoded.push] == ["https://h.example/x"]
 
 
+SET, CREATE = "tasks/pushNotificationConfig/set", "CreateTaskPushNotificationConfig"
+NAMED = "tasks/T/pushNotificationConfigs/n"
+
+
+@pytest.mark.parametrize(
+    ("decoded", "config"),
+    [
+        pytest.param(rpc(CREATE, {"taskId": "T", "id": "c", **HOOK}), "c", id="1.0"),
+        pytest.param(rpc(CREATE, {"taskId": "T", **HOOK}), None, id="1.0 without"),
+        pytest.param(rpc(CREATE, {"taskId": "T", "id": "", **HOOK}), None, id="1.0, empty"),
+        pytest.param(rpc(SET, {"taskId": "T", "pushNotificationConfig": {"id": "c", **OLD}}), "c", id="0.3"),
+        pytest.param(rpc(SET, {"taskId": "T", "pushNotificationConfig": OLD}), None, id="0.3 without"),
+        pytest.param(
+            rpc("tasks/pushNotification/set", {"id": "T", "pushNotificationConfig": OLD}, FIRST),
+            None,
+            id="0.1, where the only id is the task's",
+        ),
+        pytest.param(
+            send(
+                "POST",
+                "/v1/tasks/T/pushNotificationConfigs",
+                {"config": {"name": NAMED, "pushNotificationConfig": OLD}},
+            ),
+            "n",
+            id="0.3 ProtoJSON: in the name",
+        ),
+        pytest.param(
+            send(
+                "POST",
+                "/v1/tasks/T/pushNotificationConfigs",
+                {"config": {"name": NAMED, "pushNotificationConfig": {"id": "c", **OLD}}},
+            ),
+            "c",
+            id="0.3 ProtoJSON: the config's own before the name's",
+        ),
+        pytest.param(
+            rpc("SendMessage", {"message": message(), "configuration": {"taskPushNotificationConfig": HOOK}}),
+            None,
+            id="inline without",
+        ),
+        pytest.param(
+            rpc(
+                "message/send",
+                {"message": message(), "configuration": {"pushNotificationConfig": {"id": "c", **OLD}}},
+            ),
+            "c",
+            id="inline",
+        ),
+    ],
+)
+def test_the_id_of_a_config(decoded: Any, config: str | None) -> None:
+    (target,) = a_call(decoded).push
+    assert target.config_id == config
+
+
+@pytest.mark.parametrize("verb", ["GET", "DELETE"])
+@pytest.mark.parametrize(
+    ("version", "params", "outcome_"),
+    [
+        pytest.param("1.0", {"taskId": "T", "id": "c"}, "c", id="1.0"),
+        pytest.param("1.0", {"task_id": "T", "id": "c"}, "c", id="1.0 in snake case"),
+        pytest.param("0.3", {"id": "T", "pushNotificationConfigId": "c"}, "c", id="0.3"),
+        pytest.param("0.3", {"id": "T", "push_notification_config_id": "c"}, "c", id="0.3 in snake case"),
+        pytest.param("0.3", {"id": "T"}, None, id="0.3 without"),
+        pytest.param("1.0", {"taskId": "T", "id": 5}, INVALID_PARAMS, id="a number"),
+        pytest.param("1.0", {"taskId": "T", "id": "c", "configId": "d"}, INVALID_PARAMS, id="two of them"),
+    ],
+)
+def test_the_config_a_request_names(verb: str, version: str, params: Any, outcome_: Any) -> None:
+    old, new = ("get", "Get") if verb == "GET" else ("delete", "Delete")
+    named = {"0.3": f"tasks/pushNotificationConfig/{old}", "1.0": f"{new}TaskPushNotificationConfig"}
+    decoded = rpc(named[version], params)
+    assert (decoded.config_id if isinstance(decoded, Call) else outcome(decoded)) == outcome_
+
+
+@pytest.mark.parametrize("base", ["/v1/tasks", "/tasks"])
+def test_the_config_a_path_names(base: str) -> None:
+    assert a_call(send("DELETE", f"{base}/T/pushNotificationConfigs/c%20d")).config_id == "c d"
+    assert outcome(send("DELETE", f"{base}/T/pushNotificationConfigs/c?configId=d")) == INVALID_PARAMS
+
+
 def test_nothing_the_caller_wrote_is_echoed() -> None:
     odd = "theirs"
     for params in ({"id": [odd]}, {"id": "T", odd.upper(): odd, "Id": odd}, {"id": "T", "name": odd}):

@@ -287,26 +287,28 @@ NAME = "tasks/t-1/pushNotificationConfigs/p"
 
 
 @pytest.mark.parametrize(
-    ("result", "seen"),
+    ("result", "task", "config"),
     [
         pytest.param(
-            {"id": "p", "taskId": "t-1", "url": "https://x"}, "t-1", id="1.0: flat, `id` is the config's"
+            {"id": "p", "taskId": "t-1", "url": "https://x"}, "t-1", "p", id="1.0: flat, `id` is the config's"
         ),
-        pytest.param({"taskId": "t-1", "pushNotificationConfig": {"id": "p"}}, "t-1", id="0.3 JSON-RPC"),
-        pytest.param({"name": NAME, "pushNotificationConfig": {"id": "p"}}, "t-1", id="0.3 HTTP+JSON"),
-        pytest.param({"name": NAME, "push_notification_config": {}}, "t-1", id="snake case"),
-        pytest.param({"id": "t-1", "pushNotificationConfig": {}}, "t-1", id="0.1"),
-        pytest.param([{"taskId": "t-1", "pushNotificationConfig": {}}] * 2, "t-1", id="a list"),
-        pytest.param({"configs": [{"name": NAME}, {"taskId": "t-1"}]}, "t-1", id="a list under `configs`"),
-        pytest.param([], None, id="an empty list"),
-        pytest.param({"configs": [], "nextPageToken": ""}, None, id="an empty list under `configs`"),
-        pytest.param({"id": "p", "url": "https://x"}, None, id="a config that names no task"),
+        pytest.param({"taskId": "t-1", "pushNotificationConfig": {"id": "p"}}, "t-1", "p", id="0.3 JSON-RPC"),
+        pytest.param({"name": NAME, "pushNotificationConfig": {"id": "q"}}, "t-1", "q", id="0.3 HTTP+JSON"),
+        pytest.param({"name": NAME, "push_notification_config": {}}, "t-1", "p", id="snake case"),
+        pytest.param({"id": "t-1", "pushNotificationConfig": {}}, "t-1", None, id="0.1"),
+        pytest.param({"taskId": "t-1", "pushNotificationConfig": {"id": 5}}, "t-1", None, id="a number"),
+        pytest.param([{"taskId": "t-1", "pushNotificationConfig": {}}] * 2, "t-1", None, id="a list"),
+        pytest.param([{"taskId": "t-1", "id": "p"}] * 2, "t-1", None, id="a list with ids"),
+        pytest.param({"configs": [{"name": NAME}, {"taskId": "t-1"}]}, "t-1", None, id="under `configs`"),
+        pytest.param([], None, None, id="an empty list"),
+        pytest.param({"configs": [], "nextPageToken": ""}, None, None, id="an empty list under `configs`"),
+        pytest.param({"id": "p", "url": "https://x"}, None, "p", id="a config that names no task"),
     ],
 )
 @pytest.mark.parametrize("binding", [REST, JSONRPC])
-def test_push_configs(binding: Binding, result: Any, seen: str | None) -> None:
+def test_push_configs(binding: Binding, result: Any, task: str | None, config: str | None) -> None:
     body = result if binding is REST else enveloped(result)
-    assert read_all_ways(body, a_call(PUSH_LIST, V03, binding)) == Seen(Shape.PUSH, seen)
+    assert read_all_ways(body, a_call(PUSH_LIST, V03, binding)) == Seen(Shape.PUSH, task, config_id=config)
 
 
 @pytest.mark.parametrize(

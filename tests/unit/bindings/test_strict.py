@@ -172,6 +172,7 @@ KNOWN = vocabulary("taskId", "id", "message")
         pytest.param({"tas\u212aId": "b"}, id="FC-003 a Kelvin sign"),
         pytest.param({"task-id": "b"}, id="kebab case"),
         pytest.param({"id ": "b"}, id="a trailing space"),
+        pytest.param({"__proto__": {"taskId": "b"}}, id="a prototype to inherit from"),
     ],
 )
 def test_twins(value: dict[str, Any]) -> None:

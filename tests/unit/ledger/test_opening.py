@@ -22,6 +22,9 @@ ALICE = Owner("t1", "https://idp.example.com", "alice")
 TASKS = [Resource("code-review", Kind.TASK, f"task-{n}") for n in range(2000)]
 
 
+NEWEST = len(opening._schema())
+
+
 def now() -> float:
     return 1_800_000_000.0
 
@@ -105,8 +108,8 @@ async def test_unfit_files_are_refused_and_left_as_they_are(
 
 
 def schema_with(monkeypatch: pytest.MonkeyPatch, script: str) -> None:
-    """As if a later version brought `script` as its second schema file."""
-    scripts = [*opening._schema(), (2, script)]
+    """As if a later version brought `script` as its next schema file."""
+    scripts = [*opening._schema(), (NEWEST + 1, script)]
     monkeypatch.setattr(opening, "_schema", lambda: scripts)
 
 
@@ -118,7 +121,7 @@ async def test_an_older_schema_is_brought_up_with_its_rows(
     assert set(await ledger.facts(ALICE, TASKS)) == set(TASKS)
     await ledger.close()
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        assert db.execute("PRAGMA user_version").fetchone() == (NEWEST + 1,)
         assert db.execute("SELECT count(*) FROM later, latest").fetchone() == (0,)
 
 
@@ -205,7 +208,7 @@ async def test_an_empty_or_absent_file_becomes_a_ledger(tmp_path: Path, existing
     await ledger.close()
     with closing(sqlite3.connect(path)) as db:
         pragmas = [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        assert [*pragmas, db.execute("PRAGMA journal_mode").fetchone()[0]] == [APPLICATION_ID, 1, "wal"]
+        assert [*pragmas, db.execute("PRAGMA journal_mode").fetchone()[0]] == [APPLICATION_ID, NEWEST, "wal"]
     assert {file.name for file in tmp_path.iterdir()} == {path.name, f"{path.name}.lock"}
 
 

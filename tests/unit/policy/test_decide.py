@@ -115,7 +115,14 @@ def test_a_named_task(operation: Operation, facts: Facts, outcome: Reason | str)
             a_call(SEND, skill="nope"), "w r", {}, Reason.UNKNOWN_SKILL, id="a skill the card does not have"
         ),
         pytest.param(
-            a_call(Operation.LIST_TASKS), "w r", {}, Reason.UNSUPPORTED_OPERATION, id="listing is not offered"
+            a_call(Operation.LIST_TASKS), "w r", {}, "permit", id="a caller may list what is theirs"
+        ),
+        pytest.param(
+            a_call(Operation.LIST_TASKS, context="c-1"),
+            "w r",
+            {},
+            "permit",
+            id="a list's context is a filter",
         ),
         pytest.param(
             a_call(task="t-1", tenant="t9"), "w r", OWNED, Reason.TENANT_MISMATCH, id="an undeclared tenant"

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, cast
@@ -238,10 +240,22 @@ class HttpServer(web.Server):
             finally:
                 # The caller must see that this was not the end (field case FC-114).
                 if not complete and request.transport is not None:
-                    request.transport.abort()
+                    _break_off(
+                        request.transport,
+                        framed=bool({"Transfer-Encoding", "Content-Length"} & response.headers.keys()),
+                    )
         if self._draining:  # since it began: its head promised to keep the connection
             response.force_close()
         return response
+
+
+def _break_off(transport: asyncio.Transport, *, framed: bool) -> None:
+    """End a body so that nobody takes it for complete. Where only the end of the connection ends it (HTTP/1.0, as nginx
+    speaks by default), a FIN would; so the connection is reset."""
+    sock = transport.get_extra_info("socket")
+    if not framed and sock is not None:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 class _Inbound:

@@ -16,6 +16,7 @@ from tests.e2e.wire import Answer, ask, request
 PAIRS = [
     pytest.param(kind.name, dialect, id=f"{kind.name} in {dialect}")
     for kind in AGENTS.values()
+    if kind.name != "a2a-sdk-0.2.16"  # its card says 0.2, which has no list
     for dialect in kind.dialects
 ]
 # Clients and agents that have lists themselves.

@@ -8,6 +8,7 @@ RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
  && python -m venv /opt/a2a-sidecar \
  && /opt/a2a-sidecar/bin/python -m pip install --no-cache-dir /wheels/*.whl \
  && /opt/a2a-sidecar/bin/python -m compileall -q /opt/a2a-sidecar/lib \
+ && /opt/a2a-sidecar/bin/python -c "from aiohttp import http_parser as p; raise SystemExit(p.HttpRequestParser is p.HttpRequestParserPy and 'aiohttp has no C parser here')" \
  && /opt/a2a-sidecar/bin/python -m pip uninstall --yes pip setuptools \
  && mkdir /data
 

@@ -166,7 +166,8 @@ def skill_named(
 ) -> NamedSkill | None:
     """The skill a caller names, by the first source of `scopes.skill_from` that has one.
 
-    Only non-empty strings name a skill. Raises Refused(INVALID_REQUEST) for a repeated header.
+    Only non-empty strings name a skill. Raises Refused(INVALID_REQUEST) for a repeated header, and
+    for one that `Connection` lists: it would not reach the agent, which would then judge by another.
     """
     objects = tuple(metadata)
     for source in skill_from:
@@ -181,6 +182,10 @@ def skill_named(
             if len(sent) > 1:
                 raise Refused(Reason.INVALID_REQUEST, f"the header `{key}` is repeated")
             if sent and sent[0]:
+                if key.lower() in ",".join(headers.getall("Connection", ())).lower().replace(" ", "").split(
+                    ","
+                ):
+                    raise Refused(Reason.INVALID_REQUEST, f"`Connection` may not list `{key}`")
                 return NamedSkill(sent[0], f"header {key}")
     return None
 

@@ -53,6 +53,11 @@ _DELETE: Final = "DELETE FROM resources WHERE agent = ? AND kind = ? AND id = ?"
 _FORGET_WEBHOOKS: Final = "DELETE FROM webhooks WHERE owner = ? AND agent = ? AND task = ?"
 _FIND_OWNER: Final = "SELECT id FROM owners WHERE tenant = ? AND issuer = ? AND subject = ? AND further = ?"
 _ADD_OWNER: Final = "INSERT INTO owners (tenant, issuer, subject, further) VALUES (?, ?, ?, ?)"
+_CAUSE: Final = (
+    "SELECT (SELECT owner FROM resources WHERE agent = ? AND kind = ? AND id = ?),"
+    " (SELECT id FROM owners WHERE tenant = ? AND issuer = ? AND subject = ? AND further = ?),"
+    " EXISTS (SELECT 1 FROM tombstones WHERE resource = ?)"
+)
 _TOMBSTONE: Final = "SELECT owner FROM tombstones WHERE resource = ?"
 _BURY: Final = "INSERT OR REPLACE INTO tombstones (resource, owner) VALUES (?, ?)"
 _EXHUME: Final = "DELETE FROM tombstones WHERE resource = ?"
@@ -148,11 +153,12 @@ def note(
 
 
 def cause(db: sqlite3.Connection, owner: Owner, resource: Resource) -> Miss:
-    """Why `owner` has no such resource."""
-    holder = db.execute(_HOLDER, _key(resource)).fetchone()
-    if holder is not None and holder[-1] != find_owner(db, owner):
+    """Why `owner` has no such resource; the same work whatever the answer, since the next request may feel it."""
+    key = (*_key(resource), *_owner_key(owner), resource_hash(resource))
+    holder, own, buried = db.execute(_CAUSE, key).fetchone()
+    if holder is not None and holder != own:
         return Miss.FOREIGN
-    return Miss.PRUNED if db.execute(_TOMBSTONE, (resource_hash(resource),)).fetchone() else Miss.ABSENT
+    return Miss.PRUNED if buried else Miss.ABSENT
 
 
 def probe(db: sqlite3.Connection) -> None:

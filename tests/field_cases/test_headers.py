@@ -385,7 +385,6 @@ async def test_connection_takes_nothing_away_that_was_judged_by(scene: Scene, li
     assert scene.untouched
 
 
-@pytest.mark.xfail(strict=True, reason="`Connection` may still list the header of `scopes.skill_from`")
 async def test_nor_does_it_take_away_the_skill_a_caller_named(scenes: Scenes) -> None:
     """By whichever header the policy reads the skill from."""
     scene = await scenes(scopes={"skill_from": ["header:X-Skill"]})

@@ -46,7 +46,9 @@ class Executor(AgentExecutor):
             new = new_task_from_user_message(context.message)
             new.id, new.context_id = context.task_id, context.context_id
             await queue.enqueue_event(new)
-        task = TaskUpdater(queue, context.task_id, context.context_id)
+        # Where a message names a task only, the SDK makes up a context for the request.
+        old = context.current_task
+        task = TaskUpdater(queue, context.task_id, old.context_id if old else context.context_id)
         await task.start_work()
         referred = " ".join(context.message.reference_task_ids)
         await task.add_artifact([new_text_part(f"you said {text} {referred}")], name="echo")

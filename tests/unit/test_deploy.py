@@ -43,6 +43,11 @@ def instructions(stage: str, name: str) -> list[str]:
     return re.findall(rf"(?m)^{name}\s+(.*)$", stage)
 
 
+def test_the_image_is_not_built_with_the_lenient_parser() -> None:
+    """aiohttp's parser in Python takes a bare CR in a chunk extension (field case FC-012)."""
+    assert "p.HttpRequestParser is p.HttpRequestParserPy" in " ".join(instructions(BUILD, "RUN"))
+
+
 # --- manifests -----------------------------------------------------------------------------------
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -204,6 +205,8 @@ async def started(world: World, folder: Path) -> AsyncIterator[None]:
 @contextmanager
 def running_world(folder: Path) -> Iterator[World]:
     """Everything, started; ended when this is left, whatever went wrong."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)  # as `a2a-sidecar run` sets it, for the ledger's threads
     with running_agent(folder) as agent, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         world = World(runner.get_loop(), agent)
         up = started(world, folder)
@@ -212,6 +215,7 @@ def running_world(folder: Path) -> Iterator[World]:
             yield world
         finally:
             world.run(up.__aexit__(None, None, None))
+            sys.setswitchinterval(usual)
 
 
 def policy(agent: str, issuers: Sequence[Issuer], folder: Path) -> Config:

@@ -114,7 +114,8 @@ class Callers(RuleBasedStateMachine):
     )
     def everybody_sends(self, dialects: tuple[str, ...], words: tuple[str, ...]) -> None:
         sends = zip(PEOPLE, dialects, words, strict=True)
-        self.call(*(Wish("send", who, dialect, word=word) for who, dialect, word in sends))
+        webhook = {"webhook": True, "config": Pick(NOBODYS)}
+        self.call(*(Wish("send", who, dialect, word=word, **webhook) for who, dialect, word in sends))
 
     @rule(wish=wishes(*SENDS))
     def one_sends(self, wish: Wish) -> None:

@@ -218,7 +218,10 @@ class Oracle:
         plan.said += f" {task}"
         config = None
         if wish.operation in PUSHES and wish.operation != "push-list":
-            config = self.picked(wish.config or Pick(Whose.MINE), who, self.configs)
+            pick = wish.config or Pick(Whose.MINE)
+            of_task = [each for each in self.configs if isinstance(task, Task) and each.id in task.webhooks]
+            # Every other time one of this very task's: of all there are it would rarely be.
+            config = of_task[0] if of_task and pick.n % 2 == 0 else self.picked(pick, who, self.configs)
             plan.ask = replace(plan.ask, config=config.id, secret=self.secret(who))
             plan.said += f" webhook {config}"
         if isinstance(task, Task) and is_of(task, who, plan.ask.tenant):

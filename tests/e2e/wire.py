@@ -335,13 +335,20 @@ def without_ticks(thing: Any) -> Any:
 
 
 def is_tick(thing: Any) -> bool:
-    """Whether `thing` is such a message, or (google-adk) an artifact of one, bare or as an event."""
+    """Whether `thing` is such a message, or (google-adk) an artifact of one, bare or as an event.
+
+    An event that tells nothing but a tick is one too: how many fit before a cancel only time decides.
+    """
     if not isinstance(thing, dict):
         return False
     parts = thing.get("parts") or thing.get("content")
     if isinstance(parts, list):
         return '"tick ' in json.dumps(parts)
-    return any(is_tick(thing.get(wrapper)) for wrapper in ("result", "artifactUpdate", "artifact"))
+    status = thing.get("status")
+    if "taskId" in thing and isinstance(status, dict):
+        return is_tick(status.get("message") or status.get("update"))
+    wrappers = ("result", "artifactUpdate", "artifact", "statusUpdate", "payload", "value")
+    return any(is_tick(thing.get(wrapper)) for wrapper in wrappers)
 
 
 def without_repeats(things: list[Any]) -> list[Any]:

@@ -30,6 +30,7 @@ class _Member(NamedTuple):
 
 _NOTHING: Final = lambda _: None  # noqa: E731 - numbers are only measured
 _DECODER: Final = JSONDecoder(parse_int=_NOTHING, parse_float=_NOTHING, parse_constant=_NOTHING, strict=False)
+_IDS: Final = frozenset({"id", "taskId", "task_id"})
 _BLANK: Final = " \t\r\n"
 
 
@@ -43,8 +44,10 @@ def listed_task(reply: bytes, call: Call, selection: Selection) -> bytes:
         at = _start(text, 0)
         if call.dialect.binding is Binding.JSONRPC:
             at = _value(text, at, "result")
-        if "id" not in {member.name for member in _members(text, at)}:
-            at = _value(text, at, "task")  # fasta2a wraps it in the 0.3 dialect
+        wrapped = {m.name: m.value for m in _members(text, at) if text[m.value] == "{"}
+        at = wrapped.get("task", at)  # fasta2a wraps it in the 0.3 dialect; no Task has such a member
+        if _IDS.isdisjoint(member.name for member in _members(text, at)):
+            raise KeyError("id")
         return _cut(text, at, selection).encode()
     except (ValueError, IndexError, KeyError, RecursionError) as problem:
         raise Unclear(f"no task to be found: {type(problem).__name__}") from None

@@ -17,6 +17,7 @@ import orjson
 
 from sidecar.bindings.dialect import VERSION_NAME
 from sidecar.bindings.jsonrpc import echoed
+from sidecar.bindings.methods import RESERVED, SUFFIXES
 from sidecar.model import Binding, Call, Dialect, RpcId, Version
 
 
@@ -40,6 +41,7 @@ _CANCEL: Final[Mapping[Version, str]] = {
     Version.V1_0: "CancelTask",
 }
 
+_NO_SEGMENTS: Final = frozenset(word.casefold() for word in RESERVED) | {"", ".", ".."}
 _ASKED_WHERE: Final = frozenset({"tenant", VERSION_NAME.lower()})  # parameters of a query, in lower case
 
 # The tail of a send's path; the base and a tenant stand before it.
@@ -67,7 +69,7 @@ def cancel_request(call: Call, task_id: str) -> OwnRequest:
 def get_request(call: Call, task_id: str) -> OwnRequest:
     """Get `task_id` on behalf of the list `call`, where it went and under the same tenant and JSON-RPC id.
 
-    Raises ValueError for a binding that has no such request.
+    Raises ValueError for a binding that has no such request, and for an id whose path would name something else.
     """
     asked = call.selection.history_length if call.selection else None
     history = {} if asked is None else {"historyLength": asked}
@@ -78,6 +80,8 @@ def get_request(call: Call, task_id: str) -> OwnRequest:
     path, _, query = call.target.partition("?")
     if call.dialect.binding is not Binding.HTTP_JSON:
         raise ValueError(f"no request for a task in {call.dialect}")
+    if _names_more(task_id):
+        raise ValueError("an id that is no segment of a path of its own")
     # Of the list's own query only what says where and how to ask goes on.
     kept = [(name, value) for name, value in parse_qsl(query) if name.lower() in _ASKED_WHERE]
     further = urlencode([*kept, *history.items()])
@@ -107,6 +111,13 @@ def extended_card_request(dialect: Dialect, target_base: str, *, tenant: str = "
             return _request(dialect, "GET", f"{base}/v1/card")
         case _:
             raise ValueError(f"no extended card in {dialect}")
+
+
+def _names_more(task_id: str) -> bool:
+    """Whether `/tasks/{id}` would be another route: servers decode a segment first, so `x:subscribe` names task `x`."""
+    plain = task_id.casefold()
+    separated = any(mark in task_id for mark in "/\\?#\0")
+    return plain.endswith(SUFFIXES) or plain in _NO_SEGMENTS or separated
 
 
 def _tenant_of(call: Call) -> dict[str, str]:

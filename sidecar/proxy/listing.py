@@ -173,7 +173,10 @@ class Listing:
     async def _get_one(self, id_: str, fact: Fact) -> None:
         self._left -= 1
         task = Resource(self._agent.name, Kind.TASK, id_)
-        request = get_request(self._call, id_)
+        try:
+            request = get_request(self._call, id_)
+        except ValueError as problem:
+            raise _failed(str(problem)) from None
         call = replace(
             self._call,
             operation=Operation.GET_TASK,

@@ -86,6 +86,11 @@ def test_tasks(task: str, selection: Selection, shown: str) -> None:
     assert listed_task(f" {task}\n".encode(), BY_HTTP, selection) == shown.encode()
 
 
+def test_what_stands_beside_a_wrapped_task_is_not_shown() -> None:
+    reply = b'{"id":"foreign","task":{"id":"t"},"x":1}'
+    assert listed_task(reply, BY_HTTP, ALL) == b'{"id":"t"}'
+
+
 @pytest.mark.parametrize(
     "reply", [b"", b"[]", b"{}", b'{"result":5}', b'{"result":{"task":[]}}', b'{"result":{"id":"t"', b"\xff"]
 )

@@ -166,39 +166,39 @@ def a_list(
             a_list(JSONRPC, V10, "/rpc", "acme", 0),
             "POST",
             "/rpc",
-            b'{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"tenant":"acme","id":"t/1","historyLength":0}}',
+            b'{"jsonrpc":"2.0","id":7,"method":"GetTask","params":{"tenant":"acme","id":"t 1","historyLength":0}}',
             id="1.0 JSON-RPC: the caller's id, tenant and history",
         ),
         pytest.param(
             a_list(JSONRPC, V03, "/", "acme", rpc_id=None),
             "POST",
             "/",
-            b'{"jsonrpc":"2.0","id":"a2a-sidecar","method":"tasks/get","params":{"id":"t/1"}}',
+            b'{"jsonrpc":"2.0","id":"a2a-sidecar","method":"tasks/get","params":{"id":"t 1"}}',
             id="0.3 JSON-RPC: never without an id",
         ),
         pytest.param(
             a_list(JSONRPC, V10, "/", rpc_id=2**70),
             "POST",
             "/",
-            b'{"jsonrpc":"2.0","id":1180591620717411303424,"method":"GetTask","params":{"id":"t/1"}}',
+            b'{"jsonrpc":"2.0","id":1180591620717411303424,"method":"GetTask","params":{"id":"t 1"}}',
             id="an id past 64 bits",
         ),
         pytest.param(
             a_list(REST, V10, "/acme/tasks?pageSize=2&tenant=acme&A2A-Version=1.0&status=x", "acme", 3),
             "GET",
-            "/acme/tasks/t%2F1?tenant=acme&A2A-Version=1.0&historyLength=3",
+            "/acme/tasks/t%201?tenant=acme&A2A-Version=1.0&historyLength=3",
             b"",
             id="1.0 HTTP+JSON: of the query what says where and how to ask",
         ),
         pytest.param(
-            a_list(REST, V03, "/rest/v1/tasks"), "GET", "/rest/v1/tasks/t%2F1", b"", id="0.3 HTTP+JSON"
+            a_list(REST, V03, "/rest/v1/tasks"), "GET", "/rest/v1/tasks/t%201", b"", id="0.3 HTTP+JSON"
         ),
     ],
 )
 def test_a_task_of_a_list_is_got_where_the_list_went(
     call: Call, method: str, target: str, body: bytes
 ) -> None:
-    request = get_request(call, "t/1")
+    request = get_request(call, "t 1")
     assert (request.method, request.target, request.body) == (method, target, body)
     assert request.headers.get("A2A-Version") == ("1.0" if call.dialect.version is V10 else None)
 
@@ -206,3 +206,26 @@ def test_a_task_of_a_list_is_got_where_the_list_went(
 def test_there_is_no_get_where_there_is_no_such_binding() -> None:
     with pytest.raises(ValueError, match="no request for a task in GRPC"):
         get_request(a_list(GRPC, V10, "/"), "t-1")
+
+
+@pytest.mark.parametrize(
+    "id_",
+    [
+        "VICTIM:subscribe",
+        "VICTIM:CANCEL",
+        "a/b",
+        "..",
+        ".",
+        "",
+        "tasks",
+        "message:send",
+        "a\\b",
+        "a?b",
+        "a#b",
+        "a\0",
+    ],
+)
+def test_an_id_whose_path_would_name_something_else_is_not_asked_for(id_: str) -> None:
+    with pytest.raises(ValueError, match="no segment"):
+        get_request(a_list(REST, V10, "/tasks"), id_)
+    assert get_request(a_list(JSONRPC, V10, "/"), id_).target == "/"

@@ -204,8 +204,13 @@ class Oracle:
         elif wish.operation != "card":
             self._plan_on_a_task(plan)
         # The context of a query is a list's filter, and in a send the message's: no stray.
-        names_context = wish.operation in (*SENDS, "list")
-        if wish.stray is not None and not (names_context and wish.stray[0] == "query contextId"):
+        names_context = (
+            wish.operation in (*SENDS, "list") and wish.stray and wish.stray[0] == "query contextId"
+        )
+        # In 1.0 `id` is the webhook's own, which a caller may choose and is told again.
+        names_config = wish.operation == "push-create" and not plan.ask.is_old
+        names_config = names_config and wish.stray is not None and wish.stray[0] in ("body id", "query id")
+        if wish.stray is not None and not (names_context or names_config):
             self._add_stray(plan, *wish.stray)
         if not may_use(who, tenant):
             plan.must = Must.BE_ABSENT if wish.stray is None else Must.FAIL_SOMEHOW

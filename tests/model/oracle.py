@@ -207,8 +207,8 @@ class Oracle:
         names_context = (
             wish.operation in (*SENDS, "list") and wish.stray and wish.stray[0] == "query contextId"
         )
-        # In 1.0 `id` is the webhook's own, which a caller may choose and is told again.
-        names_config = wish.operation == "push-create" and not plan.ask.is_old
+        # In 1.0 `id` beside a task is the webhook's own: any text may be one, and is told again.
+        names_config = wish.operation in PUSHES and not plan.ask.is_old
         names_config = names_config and wish.stray is not None and wish.stray[0] in ("body id", "query id")
         if wish.stray is not None and not (names_context or names_config):
             self._add_stray(plan, *wish.stray)

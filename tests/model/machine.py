@@ -230,6 +230,8 @@ class Callers(RuleBasedStateMachine):
         if plan.task is not None and plan.task.gone and plan.ask.is_old and plan.ask.operation in STREAMS:
             # Told of a task of one's own that the agent has forgotten: its event, made uniform, under its headers.
             answer, twin = replace(answer, headers=()), replace(twin, headers=())
+            if answer.cut and not answer.body:
+                return  # a2a-sdk 0.3 opens its HTTP+JSON stream, then looks for the task, then breaks off
         if (shown := _without_token(answer)) != (random := _without_token(twin)):
             raise Wrong(f"not as for a random id:\n  {shown}\n  {random}")
 

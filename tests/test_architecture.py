@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "proxy": {"model", "config", "bindings", "identity", "policy", "ledger", "observe"},
     "app": {"model", "config", "bindings", "identity", "policy", "ledger", "observe", "proxy"},
     "demo": {"config", "app"},
-    "cases": {"model", "config", "bindings", "identity", "policy", "proxy"},
+    "cases": {"model", "config", "bindings", "identity", "policy", "proxy", "ledger"},
     "__main__": {"config", "app", "observe", "demo", "cases"},
 }
 

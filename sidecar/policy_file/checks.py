@@ -14,8 +14,10 @@ from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sidecar.policy_file.document import Agent, Card, Config, Identity
-from sidecar.policy_file.tree import Items, Key, Node, Table, layered, plain
+from sidecar.policy_file import identity_checks
+from sidecar.policy_file.document import Agent, Card, Config
+from sidecar.policy_file.identity import Identity
+from sidecar.policy_file.tree import Key, Table, at, items, layered, node_at, plain
 from sidecar.policy_file.values import format_duration, parse_duration
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
@@ -46,7 +48,7 @@ def _mounts_are_unique(root: Table) -> Iterator[tuple[Key, str]]:
 def _upstreams_are_apart(root: Table) -> Iterator[tuple[Key, str]]:
     # The ledger keeps its rows by agent name. Were one agent reached under two names, an id that is Alice's under
     # one would be free for Bob to pick under the other, and lead him to her task.
-    places = [_place(_at(root, "agents", i, "upstream")) for i in range(len(_items(root, "agents")))]
+    places = [_place(at(root, "agents", i, "upstream")) for i in range(len(items(root, "agents")))]
     for index, here in enumerate(places):
         other = next(
             (i for i, there in enumerate(places[:index]) if here and there and _meet(here, there)), None
@@ -83,8 +85,8 @@ def _unique(
     root: Table, path: Key, name: str, rule: str, default: str | None = None
 ) -> Iterator[tuple[Key, str]]:
     first: dict[str, int] = {}
-    for index in range(len(_items(root, *path))):
-        value = _at(root, *path, index, name, default=default)
+    for index in range(len(items(root, *path))):
+        value = at(root, *path, index, name, default=default)
         if isinstance(value, str) and first.setdefault(value, index) != index:
             yield (
                 (*path, index, name),
@@ -94,9 +96,10 @@ def _unique(
 
 def _somebody_can_call(root: Table) -> Iterator[tuple[Key, str]]:
     default = Identity.model_fields["anonymous"].default
+    ways = (("issuers",), ("api_keys", "keys"), ("certificates", "principals"))
     if (
-        _at(root, "identity", "issuers", default=()) == ()
-        and _at(root, "identity", "anonymous", default=default) == "refuse"
+        all(at(root, "identity", *way, default=()) == () for way in ways)
+        and at(root, "identity", "anonymous", default=default) == "refuse"
     ):
         in_vain = "; the scopes this policy names would be checked on nobody" if _names_scopes(root) else ""
         yield (
@@ -110,23 +113,23 @@ def _somebody_can_call(root: Table) -> Iterator[tuple[Key, str]]:
 
 def _names_scopes(root: Table) -> bool:
     sections = [
-        _at(root, "scopes"),
-        *(_at(root, "agents", i, "scopes") for i in range(len(_items(root, "agents")))),
+        at(root, "scopes"),
+        *(at(root, "agents", i, "scopes") for i in range(len(items(root, "agents")))),
     ]
     return any(isinstance(s, dict) and (s.get("lifecycle") or s.get("skills")) for s in sections)
 
 
 def _issuers_are_https(root: Table) -> Iterator[tuple[Key, str]]:
-    for index in range(len(_items(root, "identity", "issuers"))):
+    for index in range(len(items(root, "identity", "issuers"))):
         issuer: Key = ("identity", "issuers", index)
-        if _at(root, *issuer, "allow_http") is True:
+        if at(root, *issuer, "allow_http") is True:
             continue
-        for name in ("issuer", "jwks_uri"):
-            if _is_plain_http(_at(root, *issuer, name)):
+        for name in (("issuer",), ("jwks_uri",), ("introspection", "url")):
+            if _is_plain_http(at(root, *issuer, *name)):
                 yield (
-                    (*issuer, name),
+                    (*issuer, *name),
                     (
-                        "must be https: whoever can change the keys on their way can issue tokens; "
+                        "must be https: whoever can change keys and answers on their way can issue tokens; "
                         "only loopback may be http, or any address with `allow_http: true`"
                     ),
                 )
@@ -150,13 +153,13 @@ def _is_loopback(host: str) -> bool:
 
 def _ports_differ(root: Table) -> Iterator[tuple[Key, str]]:
     listen, admin = (
-        _at(root, name, default=Config.model_fields[name].default) for name in ("listen", "admin")
+        at(root, name, default=Config.model_fields[name].default) for name in ("listen", "admin")
     )
     if not (isinstance(listen, str) and isinstance(admin, str)):
         return
     (host, _, port), (admin_host, _, admin_port) = listen.rpartition(":"), admin.rpartition(":")
     if port == admin_port != "0" and (host == admin_host or not _WILDCARDS.isdisjoint({host, admin_host})):
-        key = "admin" if _at(root, "admin") is not None else "listen"
+        key = "admin" if at(root, "admin") is not None else "listen"
         yield (
             (key,),
             f"`listen` ({listen}) and `admin` ({admin}) are the same address; give them different ports",
@@ -164,7 +167,7 @@ def _ports_differ(root: Table) -> Iterator[tuple[Key, str]]:
 
 
 def _caches_outlive_their_refresh(root: Table) -> Iterator[tuple[Key, str]]:
-    for index in range(len(_items(root, "agents"))):
+    for index in range(len(items(root, "agents"))):
         yield from _stale(root, ("agents", index, "card"), "refresh", "max_stale", Card)
     yield from _stale(root, ("identity",), "keys_refresh", "keys_max_stale", Identity)
 
@@ -173,10 +176,10 @@ def _stale(
     root: Table, section: Key, refresh: str, stale: str, model: type[Card] | type[Identity]
 ) -> Iterator[tuple[Key, str]]:
     every, kept = (
-        _seconds(_at(root, *section, name), model.model_fields[name].default) for name in (refresh, stale)
+        _seconds(at(root, *section, name), model.model_fields[name].default) for name in (refresh, stale)
     )
     if kept < every:
-        key = stale if _at(root, *section, stale) is not None else refresh
+        key = stale if at(root, *section, stale) is not None else refresh
         yield (
             (*section, key),
             (
@@ -195,8 +198,8 @@ def _seconds(value: object, default: float) -> float:
 
 def _owners_are_told_apart_in_one_way(root: Table) -> Iterator[tuple[Key, str]]:
     # A caller is identified before it is known which agent is meant.
-    for index in range(len(_items(root, "agents"))):
-        if _at(root, *(key := ("agents", index, "ownership", "owner_claims"))) is not None:
+    for index in range(len(items(root, "agents"))):
+        if at(root, *(key := ("agents", index, "ownership", "owner_claims"))) is not None:
             yield key, "holds for all agents; write it in the top-level `ownership`"
 
 
@@ -239,41 +242,20 @@ _CHECKS: Final[tuple[Callable[[Table], Iterator[tuple[Key, str]]], ...]] = (
     _owners_are_told_apart_in_one_way,
     _opening_everything_is_said_aloud,
     _operations_have_scopes,
+    *identity_checks.CHECKS,
 )
 
 
 # --- reading the tree ----------------------------------------------------------------------------
 
 
-def _node(root: Table, key: Key) -> Node | None:
-    node: Node | None = root
-    for part in key:
-        if isinstance(node, Table):
-            node = node.entries.get(str(part))
-        elif isinstance(node, Items) and isinstance(part, int):
-            node = node.items[part]
-        else:
-            return None
-    return node
-
-
-def _at(root: Table, *key: str | int, default: Any = None) -> Any:
-    node = _node(root, key)
-    return default if node is None else plain(node)
-
-
-def _items(root: Table, *key: str | int) -> tuple[Any, ...]:
-    value = _at(root, *key)
-    return value if isinstance(value, tuple) else ()
-
-
 def _effective(root: Table, section: str) -> Iterator[tuple[Key, dict[str, Any]]]:
     """Per agent: where its own section would be, and what holds for it in the end."""
-    whole = _node(root, (section,))
+    whole = node_at(root, (section,))
     base = whole if isinstance(whole, Table) else Table(root.mark)
-    for index in range(len(_items(root, "agents"))):
+    for index in range(len(items(root, "agents"))):
         key: Key = ("agents", index, section)
-        own = _node(root, key)
+        own = node_at(root, key)
         yield (
             key,
             {
@@ -285,4 +267,4 @@ def _effective(root: Table, section: str) -> Iterator[tuple[Key, dict[str, Any]]
 
 def _written(root: Table, own: Key, section: str, name: str) -> Key:
     """Where the effective value of `name` was written: in the agent's own section or at the top level."""
-    return (*own, name) if _node(root, (*own, name)) is not None else (section, name)
+    return (*own, name) if node_at(root, (*own, name)) is not None else (section, name)

@@ -1,6 +1,7 @@
 """What a policy document says, as one frozen Config.
 
-Owns: the keys of a policy, their types and defaults, and an agent's effective sections.
+Owns: the keys of a policy but for `identity` (see `identity.py`), their types and defaults, and an agent's effective
+sections.
 Never: looks at a file or at two keys at once, silently ignores a field.
 
 Docstrings below fields become the descriptions in `policies/schema.json`; `policies/README.md` tells more.
@@ -11,25 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    Tag,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, model_validator
 
+from sidecar.policy_file.identity import Identity
+from sidecar.policy_file.model import Model
 from sidecar.policy_file.values import (
-    Algorithm,
     Audience,
     AuditOutput,
     Bytes,
     DialectName,
     FilePath,
     HostPort,
-    KeyUrl,
+    IdentityHeader,
     LedgerUrl,
     LifeCycle,
     Method,
@@ -45,75 +39,6 @@ from sidecar.policy_file.values import (
     Url,
 )
 
-
-class Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
-
-
-# --- who is calling ----------------------------------------------------------------------------
-
-
-class Claims(Model):
-    """Which claims of a token mean what."""
-
-    subject: Text = "sub"
-    """The claim that names the caller."""
-    tenant: Text | None = None
-    """The claim that names the caller's tenant; a token without it is then refused. Default: no tenants."""
-    scopes: tuple[Text, ...] = ("scope", "scp")
-    """Claims that may hold scopes, as a string or a list; the first of these a token has counts, alone."""
-
-
-class Issuer(Model):
-    """One authority whose tokens are accepted."""
-
-    issuer: Url
-    """The exact `iss` of its tokens; keys are found through its discovery document."""
-    audiences: tuple[Audience, ...] = Field(min_length=1)
-    """A token must be meant for one of these (`aud`)."""
-    algorithms: tuple[Algorithm, ...] = Field(default=("RS256", "ES256"), min_length=1)
-    """Signature algorithms accepted; asymmetric ones only."""
-    jwks_uri: KeyUrl | None = None
-    """Where the keys are, instead of discovery."""
-    allow_http: bool = False
-    """Permit `http` addresses of this issuer beyond loopback."""
-    leeway: Seconds = Field(default=5.0, ge=0, le=600)
-    """Tolerated difference between the clocks when `exp`, `nbf` and `iat` are checked."""
-    claims: Claims = Claims()
-    """Which claims of its tokens mean what."""
-
-
-class AnonymousPrincipal(Model):
-    """Who every caller without a credential is. For development, or behind what has already authenticated."""
-
-    subject: Text
-    """The one subject all of them share, tasks included."""
-    scopes: tuple[Scope, ...] = ()
-    """The scopes it holds."""
-
-
-def _kind_of_anonymous(value: object) -> str:
-    return "principal" if isinstance(value, dict | AnonymousPrincipal) else "word"
-
-
-class Identity(Model):
-    """Who may call, and how that is verified."""
-
-    issuers: tuple[Issuer, ...] = ()
-    """Authorities whose tokens are accepted; an empty list trusts nobody."""
-    anonymous: Annotated[
-        Annotated[Literal["refuse"], Tag("word")] | Annotated[AnonymousPrincipal, Tag("principal")],
-        Discriminator(_kind_of_anonymous),
-    ] = "refuse"
-    """`refuse` callers without a credential, or the principal they all are."""
-    keys_refresh: Seconds = Field(default=300.0, gt=0)
-    """How often a key set is fetched anew while in use."""
-    keys_max_stale: Seconds = Field(default=3600.0, gt=0)
-    """How long the last good keys serve while the issuer is down."""
-    keys_cooldown: Seconds = Field(default=10.0, gt=0)
-    """At most one fetch for unknown key ids in this time, per issuer."""
-
-
 # --- what is enforced --------------------------------------------------------------------------
 
 
@@ -124,6 +49,8 @@ class Skill(Model):
     """The scopes this skill needs; wins over the card. Default: what the card says."""
     traverses: tuple[LifeCycle, ...] | None = None
     """The life-cycle operations its tasks may go through. Default: all of them."""
+    min_remaining_lifetime: Seconds | None = Field(default=None, ge=0)
+    """How long a token must still be valid when a task is submitted. Default: what `scopes.min_remaining_lifetime` says."""
 
 
 class Scopes(Model):
@@ -145,6 +72,8 @@ class Scopes(Model):
     """What single skills need, by skill id."""
     implies: Mapping[Scope, tuple[Scope, ...]] = {}
     """Scopes that stand for others: holding the first means holding all of the list."""
+    min_remaining_lifetime: Seconds = Field(default=0.0, ge=0)
+    """How long a token must still be valid when a task is submitted, for skills that do not say so themselves."""
     per_operation: Literal["enforce", "disabled"] = "disabled"
     """Check `lifecycle` on get, cancel and the others too, before any look-up."""
 
@@ -236,6 +165,19 @@ Tenants = Annotated[
 ]
 
 
+class UpstreamTls(Model):
+    """TLS on the way to one agent."""
+
+    ca_file: FilePath | None = None
+    """Certificates of the authorities that may vouch for the agent, instead of the system's (PEM)."""
+    certificate_file: FilePath | None = None
+    """Our certificate, where the agent asks for one (PEM, with its chain). Needs `key_file`."""
+    key_file: FilePath | None = None
+    """The private key of that certificate (PEM, without a pass phrase)."""
+    server_name: Text | None = None
+    """The name the agent's certificate must have, instead of the host of `upstream`."""
+
+
 class Agent(Model):
     """One unmodified agent behind this sidecar."""
 
@@ -247,8 +189,14 @@ class Agent(Model):
     """Where callers reach it; every address of the card is rewritten to this."""
     mount: Path = "/"
     """Path prefix of this agent on the traffic port; it is removed before forwarding."""
-    authorization: Literal["forward", "strip"] = "forward"
-    """Pass the caller's `Authorization` header on to the agent, or remove it."""
+    authorization: Literal["forward", "strip", "replace"] = "forward"
+    """Pass the caller's credentials on to the agent, remove them, or put the token of `authorization_file` in their place."""
+    authorization_file: FilePath | None = None
+    """A file with the bearer token the agent gets under `authorization: replace`; read anew when it changes."""
+    identity_headers: tuple[IdentityHeader, ...] = ()
+    """What the agent is told of the verified caller, each in a header of ours: `x-a2a-sidecar-subject` and so on."""
+    tls: UpstreamTls = UpstreamTls()
+    """How an `https` upstream is verified, and what we show it."""
     card: Card = Card()
     """How its card is kept."""
     dialects: tuple[DialectName, ...] | None = Field(default=None, min_length=1)
@@ -257,7 +205,7 @@ class Agent(Model):
     """Audiences of this agent, instead of the issuer's. Default: the issuer's."""
     abandoned_streams: Literal["drain", "close"] | None = None
     """What becomes of the agent's stream when the caller leaves. Default: `drain` unless the card is 1.0 or later."""
-    tenants: Tenants = {}
+    tenants: Tenants = Field(default={})
     """A2A tenants that requests may name, beside those the card declares; with `claims`, who may use which."""
     list: Literal["ledger", "refuse"] = "ledger"
     """Answer lists of tasks from the ledger, with the caller's own, or refuse them."""
@@ -285,6 +233,19 @@ class Lists(Model):
 
 
 # --- the process -------------------------------------------------------------------------------
+
+
+class Tls(Model):
+    """TLS on the traffic port. Files are read anew when they change."""
+
+    certificate_file: FilePath
+    """The certificate callers see (PEM, with its chain)."""
+    key_file: FilePath
+    """Its private key (PEM, without a pass phrase)."""
+    client_ca_file: FilePath | None = None
+    """Certificates of the authorities that may vouch for callers (PEM). Default: callers are asked for no certificate."""
+    client_certificate: Literal["optional", "required"] = "optional"
+    """Whether a caller without a certificate is let in at all, where `client_ca_file` is given."""
 
 
 class Ledger(Model):
@@ -357,6 +318,8 @@ class Config(Model):
     """Where callers connect."""
     admin: HostPort = "127.0.0.1:9090"
     """Health, readiness and metrics."""
+    tls: Tls | None = None
+    """TLS on the traffic port. Default: none, as behind a mesh or an ingress."""
     agents: Annotated[tuple[Agent, ...], Field(min_length=1)]
     """The agents behind this sidecar."""
     identity: Identity = Identity()

@@ -12,8 +12,9 @@ from typing import Any
 import yaml
 from pydantic import BeforeValidator
 
-from sidecar.policy_file.document import Config, Model
+from sidecar.policy_file.document import Config
 from sidecar.policy_file.explain import NOT_WRITTEN
+from sidecar.policy_file.model import Model
 from sidecar.policy_file.values import format_duration, format_size
 
 

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from sidecar.policy_file.document import Config, Model
+from sidecar.policy_file.document import Config
+from sidecar.policy_file.model import Model
 from sidecar.policy_file.short_form import SHORT_KEYS
 from sidecar.policy_file.tree import Items, Key, Mark, Node, Odd, Scalar, Table
 from sidecar.policy_file.values import DURATION, format_duration
@@ -28,12 +29,8 @@ UNSUPPORTED: Final = "not supported by this version"
 # Consulted only where the model does not know them, so a row goes stale without harm.
 LATER_KEYS: Final[Mapping[str, str]] = {
     "streams_outlive_token": "ending streams with their token is",
-    "api_keys": "API keys are",
-    "mtls": "client certificates are",
-    "introspection": "token introspection is",
 }
 LATER_WORDS: Final[Mapping[tuple[str, str], str]] = {
-    ("authorization", "replace"): "exchanging the token is",
     ("signatures", "resign"): "signing the card anew is",
     ("unknown_tasks", "adopt"): "adopting tasks is",
     ("per_operation", "observe"): "observing single operations is",
@@ -57,7 +54,11 @@ MISSING: Final[Mapping[str, str]] = {
     "public_url": "say where callers reach it, as in `public_url: https://agents.example.com/code-review`",
     "issuer": "say whose tokens are accepted, as in `issuer: https://idp.example.com`",
     "audiences": "say whom its tokens must be meant for (their `aud`)",
-    "subject": "say who a caller without a credential is, as in `subject: dev`",
+    "subject": "say who it is, as in `subject: dev`",
+    "sha256": 'write the hash of the key, as `printf %s "$KEY" | sha256sum` prints it',
+    "client_id": "say what the issuer knows the sidecar as",
+    "certificate_file": "say where the certificate is, as in `certificate_file: /tls/tls.crt`",
+    "key_file": "say where its private key is, as in `key_file: /tls/tls.key`",
 }
 EMPTY: Final[Mapping[str, str]] = {
     "agents": MISSING["agents"],
@@ -128,9 +129,10 @@ def _unknown_key(key: Key) -> str:
     name = str(key[-1])
     if later := LATER_KEYS.get(name):
         return f"{later} {UNSUPPORTED}; remove the key"
-    if name in SECRETS:
-        return "unknown key; a policy never holds a secret"
     known = _known_keys(key[:-1])
+    if name in SECRETS:
+        instead = [other for other in known if other.startswith(f"{name}_")]
+        return f"unknown key; a policy never holds a secret{f', write {_listed(instead)}' if instead else ''}"
     if near := difflib.get_close_matches(name, known, n=1, cutoff=0.6):
         return f"unknown key; did you mean `{near[0]}`?"
     elsewhere = [path for path, _ in document_fields() if path.rpartition(".")[2] == name]

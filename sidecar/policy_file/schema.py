@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sidecar.policy_file.document import Agent, Config, Issuer
+from sidecar.policy_file.document import Agent, Config
+from sidecar.policy_file.identity import Issuer
 from sidecar.policy_file.values import SIZE, format_duration, format_size
 
 _SHORT: Final[dict[str, dict[str, Any]]] = {

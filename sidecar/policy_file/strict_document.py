@@ -15,8 +15,8 @@ from typing import Any, Final, Generic, TypeVar, get_args
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sidecar.policy_file.document import Model
 from sidecar.policy_file.explain import locate
+from sidecar.policy_file.model import Model
 from sidecar.policy_file.strict_yaml import read
 from sidecar.policy_file.tree import Items, Key, Mark, Node, Odd, Problem, Scalar, Table, dotted, plain
 

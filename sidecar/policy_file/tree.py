@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 MAX_TEXT: Final = 600  # characters of one problem; a value may be as long as the file
 
@@ -108,3 +108,28 @@ def layered(under: Table, over: Table) -> Table:
             layered(below, value) if isinstance(below, Table) and isinstance(value, Table) else value
         )
     return Table(over.mark, entries, {**under.keys, **over.keys})
+
+
+def node_at(root: Table, key: Key) -> Node | None:
+    """What is written at `key`, None where nothing is."""
+    node: Node | None = root
+    for part in key:
+        if isinstance(node, Table):
+            node = node.entries.get(str(part))
+        elif isinstance(node, Items) and isinstance(part, int):
+            node = node.items[part]
+        else:
+            return None
+    return node
+
+
+def at(root: Table, *key: str | int, default: Any = None) -> Any:
+    """The plain value at `key`."""
+    node = node_at(root, key)
+    return default if node is None else plain(node)
+
+
+def items(root: Table, *key: str | int) -> tuple[Any, ...]:
+    """The plain list at `key`, empty where there is none."""
+    value = at(root, *key)
+    return value if isinstance(value, tuple) else ()

@@ -9,6 +9,7 @@ strings and kept as numbers. `FROM_FILE` is the validation context of a document
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -35,6 +36,27 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 _URL: Final = re.compile(r"[\x21-\x5b\x5d-\x7e]+")  # visible ASCII without the backslash
 _HOST: Final = re.compile(r"\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _PATH: Final = re.compile(r"/|(?:/[A-Za-z0-9._~!$&'()*+,=:@-]+)+")  # no `%`, `;`, `\`: read one way only
+# The trust domain is in lower case (SPIFFE-ID §2.1), path segments as §2.2 has them.
+_CERTIFICATE_NAME: Final = re.compile(
+    r"spiffe://[a-z0-9._-]+(?:/[A-Za-z0-9._-]+)*(?:/\*)?|dns:[a-z0-9_-]+(?:\.[a-z0-9_-]+)*"
+)
+_NOTHING_HASHED: Final = hashlib.sha256(b"").hexdigest()
+_TAKEN_HEADERS: Final = frozenset(
+    {
+        *("authorization", "proxy-authorization", "cookie", "dpop", "host", "content-type", "content-length"),
+        *(
+            "content-encoding",
+            "transfer-encoding",
+            "connection",
+            "te",
+            "trailer",
+            "upgrade",
+            "expect",
+            "accept",
+        ),
+        *("accept-encoding", "a2a-version", "a2a-extensions", "x-a2a-extensions", "x-forwarded-client-cert"),
+    }
+)
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 
@@ -237,6 +259,40 @@ def _ledger_url(value: str) -> str:
     return value
 
 
+def _header_name(value: str) -> str:
+    if not _TOKEN.fullmatch(value):
+        raise ValueError("is no header name (RFC 9110 §5.6.2)")
+    if value.lower() in _TAKEN_HEADERS or value.lower().replace("_", "-").startswith("x-a2a-"):
+        raise ValueError(f"`{value}` has a meaning of its own; write another header, as in `X-API-Key`")
+    return value
+
+
+def _environment_name(value: str) -> str:
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value):
+        raise ValueError("is no name of an environment variable; write the name, never the secret itself")
+    return value
+
+
+def _sha256(value: str) -> str:
+    if not re.fullmatch(r"[0-9a-f]{64}", value):
+        raise ValueError(
+            'is no SHA-256: 64 hexadecimal digits in lower case, as `printf %s "$KEY" | sha256sum` prints them'
+        )
+    if value == _NOTHING_HASHED:
+        raise ValueError('is the hash of an empty key; was "$KEY" set?')
+    return value
+
+
+def _certificate_name(value: str) -> str:
+    kind, name = _CERTIFICATE_NAME.fullmatch(value), value.partition(":")[2].lstrip("/")
+    if kind is None or "*" in name.removesuffix("/*") or name.startswith("*") or ".." in name:
+        raise ValueError(
+            "is no name of a certificate; write a SPIFFE id (`spiffe://example.org/ns/prod/sa/planner`, or"
+            " `spiffe://example.org/ns/prod/*` for all below), or a DNS name (`dns:planner.example.org`)"
+        )
+    return value
+
+
 def _absolute_file(value: str) -> str:
     if value.startswith("/") and not value.endswith("/") and "\0" not in value:
         return value
@@ -279,6 +335,7 @@ DialectName: TypeAlias = Literal[
 Algorithm: TypeAlias = Literal[
     "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
 ]
+IdentityHeader: TypeAlias = Literal["subject", "issuer", "tenant", "scopes", "actor", "presented-by"]
 Text = Annotated[str, AfterValidator(_text)]
 Name = Annotated[str, AfterValidator(_name)]
 Audience = Annotated[str, AfterValidator(_audience)]
@@ -293,4 +350,8 @@ PushPattern = Annotated[str, AfterValidator(_push_pattern)]
 HostPort = Annotated[str, AfterValidator(_host_and_port)]
 LedgerUrl = Annotated[str, AfterValidator(_ledger_url)]
 FilePath = Annotated[str, AfterValidator(_absolute_file)]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
+EnvironmentName = Annotated[str, AfterValidator(_environment_name)]
+Sha256 = Annotated[str, AfterValidator(_sha256)]
+CertificateName = Annotated[str, AfterValidator(_certificate_name)]
 AuditOutput = Annotated[str, AfterValidator(_audit_output)]

@@ -454,6 +454,23 @@ ONE_PROBLEM = [
     ("audit: {output: stdot}", "audit.output: must be `stdout`, `disabled`, or the absolute path of a file", "a misspelt output"),
     ("scopes: {per_operation: enforce}", "scopes.per_operation: would check nothing: `lifecycle` names no scope", "a rule without effect"),
     ("scopes: {per_operation: enforce, lifecycle: {send: []}}", "scopes.per_operation: would check nothing", "a rule with empty lists"),
+    ("identity: {api_keys: {keys: [{subject: a}]}}", 'identity.api_keys.keys[0].sha256: is missing; write the hash of the key, as `printf %s "$KEY" | sha256sum`', "an API key without its hash"),
+    ("identity: {api_keys: {keys: [{sha256: " + "a" * 64 + "}]}}", "identity.api_keys.keys[0].subject: is missing; say who it is", "an API key of nobody"),
+    ("identity: {api_keys: {keys: [{subject: a, sha256: " + "a" * 64 + ", key: secret-key}]}}", "identity.api_keys.keys[0].key: unknown key; a policy never holds a secret", "an API key in the open"),
+    ("identity: {api_keys: {keys: [{subject: a, sha256: secret-key}]}}", "identity.api_keys.keys[0].sha256: is no SHA-256: 64 hexadecimal digits in lower case", "an API key for its hash"),
+    ("identity: {api_keys: {keys: [{subject: a, sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855}]}}", "identity.api_keys.keys[0].sha256: is the hash of an empty key", "the hash of nothing"),
+    ("identity: {api_keys: {keys: [{subject: a, sha256: " + "a" * 64 + "}, {subject: b, sha256: " + "a" * 64 + "}]}}", "identity.api_keys.keys[1].sha256: is the key of `keys[0]` already", "one key for two callers"),
+    ("identity: {api_keys: {header: Authorization}}", "identity.api_keys.header: `Authorization` has a meaning of its own; write another header", "keys in the header of tokens"),
+    ("identity: {api_keys: {header: X_A2A-Sidecar-Key}}", "identity.api_keys.header: `X_A2A-Sidecar-Key` has a meaning of its own", "keys in a header of ours"),
+    ("identity: {api_keys: {header: a b}}", "identity.api_keys.header: is no header name", "keys in no header"),
+    ("identity: {certificates: {principals: ['spiffe://example.org/*']}}", "identity.certificates.principals: no caller could show a certificate: write `tls.client_ca_file`", "certificates nobody is asked for"),
+    ("identity: {dpop: {algorithms: [HS256]}}", "identity.dpop.algorithms[0]: `HS256` is not accepted", "proofs with a shared secret"),
+    ("identity: {dpop: {max_age: 2h}}", "identity.dpop.max_age: must be at most 1h", "proofs of yesterday"),
+    ("identity: {dpop: {nonce: true}}", "identity.dpop.nonce: YAML reads `true` as a boolean; write `disabled` or `required`", "a boolean for a nonce"),
+    ("tls: {certificate_file: /c}", "tls.key_file: is missing; say where its private key is", "a certificate without its key"),
+    ("tls: {certificate_file: /c, key_file: /k, client_certificate: required}", "tls.client_certificate: nobody could be let in: write `client_ca_file`", "certificates of no authority"),
+    ("tls: {certificate_file: c, key_file: /k}", "tls.certificate_file: must be the absolute path of a file", "a certificate at a relative path"),
+    ("scopes: {min_remaining_lifetime: 5}", "scopes.min_remaining_lifetime: a duration needs its unit; write `5s`", "a lifetime without unit"),
     ("identity: {keys_refresh: 2h}", "identity.keys_refresh: `keys_max_stale` (1h) is shorter than `keys_refresh` (2h)", "keys too old before they are fetched"),
 ]  # fmt: skip
 
@@ -474,7 +491,12 @@ AGENTS = [
     ("mount: /a/", "agents[0].mount: must not end in `/`", "a mount with a slash at the end"),
     ("mount: /a//b", "agents[0].mount: is not canonical", "a mount with an empty segment"),
     ("mount: /..", "agents[0].mount: is not canonical", "a mount with dots"),
-    ("authorization: replace", "agents[0].authorization: exchanging the token is not supported by this version", "token exchange"),
+    ("authorization: replace", "agents[0].authorization: with which token? write `authorization_file`, the file that holds it", "replacing without a token"),
+    ("authorization_file: /t", "agents[0].authorization_file: is used under `authorization: replace` only", "a token nobody asked for"),
+    ("authorization: replace, authorization_file: t", "agents[0].authorization_file: must be the absolute path of a file", "a token at a relative path"),
+    ("identity_headers: [subject, tenant, subject]", "agents[0].identity_headers[2]: `subject` is listed already", "a header twice"),
+    ("identity_headers: [sub]", "agents[0].identity_headers[0]: `sub` is not known", "a header there is not"),
+    ("tls: {ca_file: /ca}", "agents[0].tls: `upstream` is plain http; write `https://`, or remove `tls`", "TLS to plain http"),
     ("card: {signatures: resign}", "agents[0].card.signatures: signing the card anew is not supported by this version", "signing cards"),
     ("card: {max_stale: 30s}", "agents[0].card.max_stale: `max_stale` (30s) is shorter than `refresh` (1m)", "a card too old before it is fetched"),
     ("dialects: [GRPC/1.0]", "agents[0].dialects[0]: gRPC is not supported by this version", "gRPC"),
@@ -557,6 +579,19 @@ ISSUER = [
     ("{issuer: 'https://i', audiences: [a], allow_http: 'false'}", "allow_http: `true` or `false` is expected, not `false`; write `false` in lower case and without quotes", "a quoted boolean"),
     ("{issuer: 'https://i', audiences: [a], allow_http: off}", "allow_http: `true` or `false` is expected, not `off`; write `false`", "off for false"),
     ("{issuer: 'https://i', audiences: [a], allow_http: 1}", "allow_http: `true` or `false` is expected, not `1`", "a number for a boolean"),
+    ("{issuer: 'https://i', audiences: [a], claims: {subject: email}}", "claims.subject: `email` may change, be given to somebody else", "a subject that changes hands"),
+    ("{issuer: 'https://i', audiences: [a], claims: {tenant: preferred_username}}", "claims.tenant: `preferred_username` may change", "a tenant callers pick"),
+    ("{issuer: 'https://i', audiences: [a], jwks_uri: 'https://i/k', jwks_file: /k}", "jwks_file: `jwks_uri` is given too; keep one of them", "keys from two places"),
+    ("{issuer: 'https://i', audiences: [a], jwks_file: k}", "jwks_file: must be the absolute path of a file", "keys at a relative path"),
+    ("{issuer: 'https://i', audiences: [a], max_lifetime: 0s}", "max_lifetime: must be more than 0s", "no lifetime at all"),
+    ("{issuer: 'https://i', audiences: [a], actors: planner}", "actors: a list is expected, not a single value; write `[planner]`", "one actor for a list"),
+    ("{issuer: 'https://i', audiences: [a], actors: [{issuer: 'https://o'}]}", "actors[0].subject: is missing", "an actor without name"),
+    ("{issuer: 'https://i', audiences: [a], introspection: {client_id: s}}", "introspection: `client_secret_file` or `client_secret_env`: the issuer answers only to whom it knows", "introspection without a secret"),
+    ("{issuer: 'https://i', audiences: [a], introspection: {client_id: s, client_secret_file: /s, client_secret_env: S}}", "introspection.client_secret_file: `client_secret_file` or `client_secret_env`: keep one of them", "two secrets"),
+    ("{issuer: 'https://i', audiences: [a], introspection: {client_id: s, client_secret_file: /s, client_secret: hunter2}}", "introspection.client_secret: unknown key; a policy never holds a secret, write `client_secret_file` or `client_secret_env`", "a secret in the open"),
+    ("{issuer: 'https://i', audiences: [a], introspection: {client_id: s, client_secret_env: 'a b'}}", "introspection.client_secret_env: is no name of an environment variable", "a secret for its variable"),
+    ("{issuer: 'https://i', audiences: [a], introspection: {client_secret_file: /s}}", "introspection.client_id: is missing; say what the issuer knows the sidecar as", "introspection by nobody"),
+    ("{issuer: 'https://i', audiences: [a], introspection: {client_id: s, client_secret_file: /s, url: 'http://i/x'}}", "introspection.url: must be https", "tokens shown over http"),
     ("{issuer: 'https://i', audiences: [a], claims: {tenant: NO}}", 'claims.tenant: a string is expected, and YAML reads `NO` as a boolean; write `"NO"`', "a tenant that is a boolean"),
 ]  # fmt: skip
 
@@ -565,6 +600,78 @@ ISSUER = [
 def test_one_wrong_value_of_an_issuer_is_one_problem(told: Told, issuer: str, message: str) -> None:
     (problem,) = told(f"version: 1\nidentity: {{issuers: [{issuer}]}}\nagents: [{AGENT}}}]\n")
     assert f"policy.yaml:2: identity.issuers[0].{message}" in problem
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "*",
+            "dns:*.example.org",
+            "CN=planner",
+            "spiffe://Example.org/a",
+            "spiffe://*",
+            "spiffe://example.org/a*",
+        ),
+        *(
+            "spiffe://example.org/../a",
+            "spiffe://example.org/*/a",
+            "dns:a.example.org/*",
+            "spiffe:///a",
+            "dns:",
+        ),
+        *("dns:A.example.org", "spiffe://example.org//a", "https://example.org/a"),
+    ],
+)
+def test_what_is_no_name_of_a_certificate(told: Told, name: str) -> None:
+    tls = "tls: {certificate_file: /c, key_file: /k, client_ca_file: /ca}\n"
+    for key in ("principals", "forwarded_by"):
+        (problem,) = told(f"{SHORT}{tls}identity: {{certificates: {{{key}: ['{name}']}}}}\n")
+        assert f"identity.certificates.{key}[0]: is no name of a certificate; write a SPIFFE id" in problem
+
+
+def test_verification_is_never_off(told: Told) -> None:
+    agent = AGENT.replace("http:", "https:")
+    (problem,) = told(f"version: 1\n{ISSUERS}agents: [{agent}, tls: {{verify: false}}}}]\n")
+    assert "agents[0].tls.verify: unknown key" in problem
+
+
+def test_a_certificate_of_ours_needs_its_key(told: Told) -> None:
+    agent = AGENT.replace("http:", "https:")
+    (problem,) = told(f"version: 1\n{ISSUERS}agents: [{agent}, tls: {{key_file: /k}}}}]\n")
+    assert "agents[0].tls: `certificate_file` and `key_file` belong together" in problem
+
+
+def test_a_proxy_is_no_caller(told: Told) -> None:
+    tls = "tls: {certificate_file: /c, key_file: /k, client_ca_file: /ca}\n"
+    names = "{principals: ['spiffe://example.org/*'], forwarded_by: ['spiffe://example.org/ingress']}"
+    (problem,) = told(f"{SHORT}{tls}identity: {{certificates: {names}}}\n")
+    assert "forwarded_by[0]: `spiffe://example.org/ingress` is in `principals` too" in problem
+
+
+def test_opaque_tokens_are_shown_to_one_issuer(told: Told) -> None:
+    asked = "audiences: [a], introspection: {client_id: s, client_secret_file: /s}"
+    issuers = f"[{{issuer: 'https://i', {asked}}}, {{issuer: 'https://j', {asked}}}]"
+    (problem,) = told(f"version: 1\nidentity: {{issuers: {issuers}}}\nagents: [{AGENT}}}]\n")
+    assert "identity.issuers[1].introspection: `issuers[0]` has `introspection` already" in problem
+
+
+def test_a_tenant_is_not_chosen_by_its_caller(told: Told) -> None:
+    agent = f"{AGENT}, tenants: {{t1: {{claims: {{email: a@b.example}}}}}}}}"
+    (problem,) = told(f"version: 1\n{ISSUERS}agents: [{agent}]\n")
+    assert "agents[0].tenants.t1.claims.email: `email` may change or be picked by the caller" in problem
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        "{api_keys: {keys: [{subject: ci, sha256: " + "a" * 64 + "}]}}",
+        "{certificates: {principals: ['spiffe://example.org/ns/prod/*', 'dns:planner.example.org']}}",
+    ],
+)
+def test_callers_trusted_directly_are_enough_to_be_called(write: Write, identity: str) -> None:
+    tls = "tls: {certificate_file: /c, key_file: /k, client_ca_file: /ca}\n"
+    assert load([write(f"version: 1\n{tls}identity: {identity}\nagents: [{AGENT}}}]\n")]).identity
 
 
 # --- several values together ---------------------------------------------------------------------

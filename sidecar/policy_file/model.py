@@ -1,0 +1,13 @@
+"""The base of every model of a policy document.
+
+Owns: what all of them have in common: frozen, strict, no unknown keys, descriptions from docstrings.
+Never: a key.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)

@@ -1,6 +1,6 @@
-"""A real token issuer on loopback: discovery, keys, tokens, and every way to misbehave.
+"""A real token issuer on loopback: discovery, keys, tokens, introspection, and every way to misbehave.
 
-Owns: an HTTP server on a free port that publishes keys, and minting of tokens, honest and forged.
+Owns: an HTTP(S) server on a free port that publishes keys and tells of tokens, and minting of tokens, honest and forged.
 Never: leaves the machine; knows nothing of the sidecar.
 
     async with Issuer() as idp:
@@ -13,10 +13,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
+import ssl
 import time
-from base64 import urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from dataclasses import dataclass
 from typing import Any, Self
+from urllib.parse import unquote_plus
+from uuid import uuid4
 
 from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
@@ -80,12 +83,27 @@ class Issuer:
 
     `ok`, `500`, `html`, `empty` (no keys), `invalid` (not a set), `twins` (a repeated JSON key),
     `redirect` (to where the keys are), `huge` (past 1 MiB), `drop` (the connection is closed).
+    `introspecting` does the same for introspection, and may be `drop once`, or any other status or JSON text to answer.
+    `tls` makes it an https issuer; `host` is what it calls itself, wherever that leads.
     """
 
-    def __init__(self, *, path: str = "", audience: str = "agent", alg: str = "RS256") -> None:
+    def __init__(
+        self,
+        *,
+        path: str = "",
+        audience: str = "agent",
+        alg: str = "RS256",
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
         self.path = path
         self.audience = audience
         self.behaviour = "ok"
+        self.introspecting = "ok"
+        self.clients = {"sidecar": "its secret"}  # who may ask about tokens
+        self.opaque: dict[str, dict[str, Any]] = {}  # what is told of opaque tokens
+        self.questions: list[str] = []  # tokens asked about, in order of arrival
+        self.headers: list[dict[str, str]] = []  # of all requests
         self.requests: list[str] = []  # paths, in order of arrival
         self.metadata_at = METADATA  # which of the two well-known documents exist
         self.metadata: dict[str, Any] = {}  # overrides of members
@@ -96,6 +114,8 @@ class Issuer:
         self._slot = next(slot for slot in range(1000) if slot not in TAKEN)
         TAKEN.add(self._slot)
         self._port = 0
+        self._tls = tls
+        self._host = host
         self._runner: web.AppRunner | None = None
         self.rotate(alg=alg)
 
@@ -113,9 +133,10 @@ class Issuer:
         """Listen, on the same port as before if there was one."""
         app = web.Application()
         app.router.add_get("/{anything:.*}", self._answer)
+        app.router.add_post("/introspect", self._introspect)
         self._runner = web.AppRunner(app, shutdown_timeout=0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True, ssl_context=self._tls)
         await site.start()
         self._port = self._runner.addresses[0][1]
 
@@ -128,7 +149,7 @@ class Issuer:
 
     @property
     def origin(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return f"http{'s' if self._tls else ''}://{self._host}:{self._port}"
 
     @property
     def url(self) -> str:
@@ -140,14 +161,22 @@ class Issuer:
         return f"{self.origin}/keys"
 
     @property
+    def introspection_endpoint(self) -> str:
+        return f"{self.origin}/introspect"
+
+    @property
     def fetches(self) -> int:
         """How often the keys were asked for."""
         return self.requests.count("/keys")
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request.path)
+        self.headers.append(dict(request.headers))
         await self.open.wait()
-        match self.behaviour:
+        return self._misbehave(request, self.behaviour) or self._document(request.path)
+
+    def _misbehave(self, request: web.Request, behaviour: str) -> web.Response | None:
+        match behaviour:
             case "500":
                 return web.Response(status=500)
             case "html":
@@ -160,7 +189,30 @@ class Issuer:
                 return web.Response()
             case "redirect" if request.path != "/moved":
                 return web.Response(status=302, headers={"Location": "/moved"})
-        return self._document(request.path)
+        return None
+
+    async def _introspect(self, request: web.Request) -> web.StreamResponse:
+        """RFC 7662 §2."""
+        self.requests.append(request.path)
+        self.headers.append(dict(request.headers))
+        form = await request.post()
+        token = str(form["token"])
+        self.questions.append(token)
+        await self.open.wait()
+        if self.introspecting == "drop once":
+            self.introspecting = "ok"
+            return self._misbehave(request, "drop") or web.Response()
+        if self.introspecting.isdecimal():
+            return web.Response(status=int(self.introspecting))
+        if wrong := self._misbehave(request, self.introspecting):
+            return wrong
+        if self.introspecting != "ok":
+            return web.Response(text=self.introspecting, content_type="application/json")
+        scheme, _, credentials = request.headers["Authorization"].partition(" ")
+        name, _, secret = b64decode(credentials).decode().partition(":")
+        if scheme != "Basic" or self.clients.get(unquote_plus(name)) != unquote_plus(secret):
+            return web.json_response({"error": "invalid_client"}, status=401)
+        return web.json_response(self.opaque.get(token, {"active": False}))
 
     def _document(self, path: str) -> web.Response:
         if path in ("/keys", "/moved"):
@@ -176,7 +228,8 @@ class Issuer:
         # OpenID Connect Discovery §4.1 appends to the issuer's path, RFC 8414 §3.1 puts it last.
         places = dict(zip(METADATA, (bare + METADATA[0], METADATA[1] + bare), strict=True))
         if path in {places[name] for name in self.metadata_at}:
-            return web.json_response({"issuer": self.url, "jwks_uri": self.jwks_uri, **self.metadata})
+            usual = {"jwks_uri": self.jwks_uri, "introspection_endpoint": self.introspection_endpoint}
+            return web.json_response({"issuer": self.url, **usual, **self.metadata})
         return web.Response(status=404)
 
     # --- keys --------------------------------------------------------------------------------
@@ -216,3 +269,13 @@ class Issuer:
         head = {"alg": signer.alg, "typ": "at+jwt", "kid": kid or signer.kid} | (header or {})
         head = {name: value for name, value in head.items() if value is not ...}
         return sign(self.claims(**claims), signer.key, signer.alg, head)
+
+    def mint_opaque(self, **claims: Any) -> str:
+        """An access token that only introspection tells of; `...` leaves out a member of the answer."""
+        token = f"opaque-{uuid4().hex}"
+        self.opaque[token] = self.claims(**{"active": True} | claims)
+        return token
+
+    def revoke(self, token: str) -> None:
+        """Tell of an opaque token that it is not active."""
+        del self.opaque[token]

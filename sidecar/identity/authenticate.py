@@ -1,44 +1,66 @@
-"""From a request's headers to a Principal, or the refusal.
+"""From a request's head to a Principal, or the refusal.
 
-Owns: finding the one credential, choosing its issuer, and remembering verified tokens.
+Owns: finding the one credential, which of the ways verifies it, and remembering verified tokens.
 Never: raises for what a caller sent, or keeps a token itself.
+
+    Authorization: Bearer … ─► JWT: its issuer's keys · opaque: its issuer's word ─┐
+    Authorization: DPoP …   ─► the same ─────────────────────────────────────────► bound to a key or certificate: proof
+    API key ─► whose it is                                                        no Authorization header: in this order
+    client certificate ─► whose it is
+    nothing ─► refused, or the anonymous principal
 """
 
 from __future__ import annotations
 
+import hmac
+import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final, Protocol
 
 from cachetools import LRUCache
-from multidict import CIMultiDictProxy
 
 from sidecar import config
-from sidecar.identity import claims, tokens
+from sidecar.identity import claims, soundness, tokens
 from sidecar.identity.algorithms import ALGORITHMS
-from sidecar.identity.fetch import addresses
-from sidecar.identity.invalid import NO_TOKEN, Fault, InvalidToken, KeysUnavailable
+from sidecar.identity.api_keys import ApiKeys
+from sidecar.identity.certificates import Certificates
+from sidecar.identity.claims import Confirmation
+from sidecar.identity.dpop import Proofs
+from sidecar.identity.invalid import Fault, InvalidToken, KeysUnavailable, no_credential
 from sidecar.identity.jwks import KeySet
 from sidecar.identity.keys import Keys, KeyStatus
-from sidecar.model import Owner, Principal, Refusal
+from sidecar.model import Head, Owner, Principal, Refusal
 
 RESERVED: Final = "urn:a2a-sidecar:"  # issuers of principals that have no JWT; no token may claim one
 ANONYMOUS_ISSUER: Final = RESERVED + "anonymous"
 REMEMBERED: Final = 10_000  # verified tokens
 
+_B64TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750 §2.1
+
 Audiences = tuple[str, ...] | None
+
+
+class Memory(Protocol):
+    """What all processes of one sidecar share: the ledger."""
+
+    async def first_use(self, name: bytes, until: float) -> bool: ...
+
+    async def sealing_keys(self) -> tuple[bytes, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class _Verified:
-    """What a token proved, as long as `keys` serve and until `until` (seconds since the epoch)."""
+    """What a token proved until `until` (seconds since the epoch), and as long as `keys` serve: None for an opaque
+    token. `bound`: to what it is bound, which each request must prove anew."""
 
     principal: Principal
     issuer: str
-    keys: KeySet
+    keys: KeySet | None
     until: float
+    bound: Confirmation | None
 
 
 class Identity:
@@ -51,20 +73,29 @@ class Identity:
         token_limit: int,
         asked_claims: frozenset[str] = frozenset(),
         *,
+        memory: Memory,
         now: Callable[[], float],
         clock: Callable[[], float] = time.monotonic,
+        here: bool = True,
     ) -> None:
-        """`owner_claims` is `ownership.owner_claims`, `token_limit` bytes, `asked_claims` those rules name. Raises ValueError with every problem."""
-        if problems := _problems(settings):
+        """`owner_claims` is `ownership.owner_claims`, `token_limit` bytes, `asked_claims` those rules name; `here`: whether
+        this machine is to serve, and must have the files the policy names. Raises ValueError with every problem.
+        """
+        if problems := _problems(settings, here=here):
             raise ValueError("\n".join(problems))
         self._owner_claims = owner_claims
         self._token_limit = token_limit
         self._asked_claims = asked_claims
         self._now = now
         self._issuers = {issuer.issuer: issuer for issuer in settings.issuers}
+        self._opaque = next((issuer for issuer in settings.issuers if issuer.introspection), None)
         self._keys = Keys(settings, clock=clock)
         self._verified: LRUCache[tuple[bytes, Audiences], _Verified] = LRUCache(REMEMBERED)
-        self._without_token = _without_token(settings.anonymous, owner_claims)
+        self._api_keys = ApiKeys(settings.api_keys, owner_claims)
+        self._certificates = Certificates(settings.certificates, owner_claims)
+        self._proofs = Proofs(settings.dpop, now=now, first_use=memory.first_use, secrets=memory.sealing_keys)
+        self._no_credential = no_credential(settings)
+        self._nobody = _nobody(settings.anonymous, owner_claims) or self._no_credential
 
     async def start(self) -> None:
         """Begin to fetch keys. Neither waits for an issuer nor fails without one."""
@@ -83,38 +114,79 @@ class Identity:
         return self._keys.status()
 
     async def authenticate(
-        self, headers: CIMultiDictProxy[str], audiences: Audiences = None
+        self, head: Head, audiences: Audiences = None, url: str = ""
     ) -> Principal | Refusal:
-        """Who these headers prove to be. `audiences` replaces the issuer's own where given.
+        """Who sent this request. `audiences` replaces the issuer's own where given, `url` is the public URL of the
+        request, which a DPoP proof must name.
 
-        A refusal is UNAUTHENTICATED (RFC 6750 §3) or KEYS_UNAVAILABLE; nothing is raised.
+        A refusal is UNAUTHENTICATED (RFC 6750 §3) or KEYS_UNAVAILABLE; nothing is raised but what `memory` raises.
         """
-        presented = headers.getall("Authorization", ())
-        if not presented:
-            return self._without_token
-        # Two credentials could be one for us and the other for the agent (field case FC-041).
-        if len(presented) > 1:
-            return InvalidToken("more than one Authorization header", Fault.MALFORMED).refusal
-        scheme, _, text = presented[0].partition(" ")
-        if scheme.lower() != "bearer":
-            return NO_TOKEN
+        presented, api_keys = head.headers.getall("Authorization", ()), self._api_keys.presented(head)
+        scheme = ""
         try:
-            return await self._who(text, audiences)
-        except (InvalidToken, KeysUnavailable) as error:
+            # Two credentials could be one for us and the other for the agent (field case FC-041).
+            if len(presented) + len(api_keys) > 1:
+                raise InvalidToken("more than one credential", Fault.MALFORMED)
+            if api_keys:
+                return self._api_keys.principal(api_keys[0])
+            if not presented:
+                return self._by_certificate(head) or self._nobody
+            scheme, _, text = presented[0].partition(" ")
+            scheme = scheme.lower()
+            if scheme not in ("bearer", "dpop"):
+                return self._no_credential
+            seen = await self._who(text, audiences)
+            if seen.bound is not None or scheme == "dpop":
+                await self._prove(seen.bound, scheme, head, text, url)
+        except InvalidToken as error:
+            if scheme == "dpop":
+                error.scheme = "DPoP"
             return error.refusal
+        except KeysUnavailable as error:
+            return error.refusal
+        return seen.principal
 
-    async def _who(self, text: str, audiences: Audiences) -> Principal:
+    def _by_certificate(self, head: Head) -> Principal | None:
+        """Who calls by client certificate alone. Raises InvalidToken."""
+        certificate = self._certificates.of(head)
+        known = self._certificates.principal(certificate) if certificate is not None else None
+        if known is not None and known.expires_at is not None and self._now() >= known.expires_at:
+            raise InvalidToken("the client certificate has expired since the connection began", Fault.EXPIRED)
+        return known
+
+    async def _prove(self, bound: Confirmation | None, scheme: str, head: Head, token: str, url: str) -> None:
+        """Whether the sender holds what its token is bound to. Raises InvalidToken."""
+        jkt = bound.jkt if bound else None
+        if (scheme == "dpop") != (jkt is not None):  # RFC 9449 §7.1, §7.2: neither stands for the other
+            raise InvalidToken(
+                "a key-bound token without the DPoP scheme, or the scheme without such a token"
+            )
+        if bound is not None and bound.x5t is not None:
+            shown = self._certificates.of(head)
+            if shown is None or not hmac.compare_digest(shown.thumbprint, bound.x5t):
+                raise InvalidToken("not sent with the certificate it is bound to")  # RFC 8705 §3
+        if jkt is not None:
+            await self._proofs.check(head, token, jkt, url)
+
+    async def _who(self, text: str, audiences: Audiences) -> _Verified:
         if len(text) > self._token_limit or not text.isascii():
             raise InvalidToken("too long or not ASCII", Fault.MALFORMED)
         # Of the text as sent, in full: another spelling of a token is another token, and malformed.
         memory = (sha256(text.encode()).digest(), audiences)
         seen = self._verified.get(memory)
-        if seen is None or self._now() >= seen.until or seen.keys is not self._keys.current(seen.issuer):
-            seen = await self._verify(text, audiences)
-            self._verified[memory] = seen
-        return seen.principal
+        if seen is None or not self._stands(seen):
+            # A JWS has two dots, and with another spelling than its own it is refused, not asked about.
+            verify = self._verify if self._opaque is None or text.count(".") == 2 else self._ask
+            seen = self._verified[memory] = await verify(text, audiences)
+        return seen
+
+    def _stands(self, seen: _Verified) -> bool:
+        return self._now() < seen.until and (
+            seen.keys is None or seen.keys is self._keys.current(seen.issuer)
+        )
 
     async def _verify(self, text: str, audiences: Audiences) -> _Verified:
+        """A JWT, by its issuer's keys."""
         token = tokens.read(text)
         named = token.claims.get("iss")
         issuer = self._issuers.get(named) if isinstance(named, str) else None
@@ -130,21 +202,44 @@ class Identity:
             issuer.audiences if audiences is None else audiences,
             self._now(),
         )
-        who = claims.principal(token.claims, issuer, self._owner_claims, expires_at, self._asked_claims)
-        return _Verified(who, issuer.issuer, keys, expires_at + issuer.leeway)
+        return self._remembered(token.claims, issuer, keys, expires_at, expires_at + issuer.leeway)
+
+    async def _ask(self, text: str, audiences: Audiences) -> _Verified:
+        """An opaque token, by its issuer's word (RFC 7662)."""
+        issuer = self._opaque
+        assert issuer is not None
+        assert issuer.introspection is not None
+        if not _B64TOKEN.fullmatch(text):
+            raise InvalidToken("not a token as RFC 6750 writes one", Fault.MALFORMED)
+        told = await self._keys.introspect(issuer.issuer, text)
+        now = self._now()
+        expires_at = tokens.accept(told, issuer, issuer.audiences if audiences is None else audiences, now)
+        until = now + issuer.introspection.cache
+        if expires_at is not None:
+            until = min(until, expires_at + issuer.leeway)
+        return self._remembered(told, issuer, None, expires_at, until)
+
+    def _remembered(
+        self,
+        said: Mapping[str, Any],
+        issuer: config.Issuer,
+        keys: KeySet | None,
+        expires_at: float | None,
+        until: float,
+    ) -> _Verified:
+        who = claims.principal(said, issuer, self._owner_claims, expires_at, self._asked_claims)
+        return _Verified(who, issuer.issuer, keys, until, claims.confirmation(said))
 
 
-def _without_token(
-    anonymous: str | config.AnonymousPrincipal, owner_claims: tuple[str, ...]
-) -> Principal | Refusal:
-    """What a request without an Authorization header is."""
+def _nobody(anonymous: str | config.AnonymousPrincipal, owner_claims: tuple[str, ...]) -> Principal | None:
+    """Who everybody without a credential is; None if they are refused."""
     if isinstance(anonymous, str):
-        return NO_TOKEN
+        return None
     owner = Owner("", ANONYMOUS_ISSUER, anonymous.subject, ("",) * len(owner_claims))
     return Principal(owner, frozenset(anonymous.scopes), pseudonym=claims.pseudonym(owner))
 
 
-def _problems(settings: config.Identity) -> list[str]:
+def _problems(settings: config.Identity, *, here: bool) -> list[str]:
     """Everything about the issuers that must stop the start (design: fail closed, in one message)."""
     problems = []
     names = [issuer.issuer for issuer in settings.issuers]
@@ -161,8 +256,5 @@ def _problems(settings: config.Identity) -> list[str]:
             )
         if not issuer.algorithms:
             problems.append(f"{where}: no algorithms")
-        try:
-            addresses(issuer)
-        except ValueError as error:
-            problems.append(f"{where}: {error}")
+        problems += [f"{where}: {problem}" for problem in soundness.problems(issuer, here=here)]
     return problems

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ MAX_ACTORS: Final = 10
 # C0, DEL, C1 and the line separators: they would forge lines in whatever prints them.
 UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
+THUMBPRINT: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # a SHA-256 in base64url
+
 # One link of an `act` chain: (iss or "", sub).
 Actor = tuple[str, str]
 
@@ -30,12 +33,13 @@ def principal(
     claims: Mapping[str, Any],
     issuer: config.Issuer,
     owner_claims: tuple[str, ...],
-    expires_at: float,
+    expires_at: float | None,
     asked: frozenset[str] = frozenset(),
 ) -> Principal:
     """Who a verified token speaks for; `asked` are further claims decisions depend on. Raises InvalidToken where a claim that counts is unusable."""
     names = issuer.claims
     actors = _actors(claims)
+    _check_actor(actors, issuer)
     owner = Owner(
         _text(claims, names.tenant) if names.tenant is not None else "",
         issuer.issuer,
@@ -51,6 +55,30 @@ def principal(
         pseudonym=pseudonym(owner),
         claims={name: _values(claims[name]) for name in asked & claims.keys()},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """What a sender-constrained token is bound to (RFC 7800): a DPoP key (RFC 9449 §6.1) or a certificate (RFC 8705
+    §3.1), by thumbprint. Both: both must be proved."""
+
+    jkt: str | None
+    x5t: str | None
+
+
+def confirmation(claims: Mapping[str, Any]) -> Confirmation | None:
+    """What the token is bound to, None for a bearer token. Raises InvalidToken for what could not be proved here."""
+    if "cnf" not in claims:
+        return None
+    bound = claims["cnf"]
+    if (
+        not isinstance(bound, dict)
+        or not bound.keys() <= {"jkt", "x5t#S256"}
+        or not bound
+        or not all(isinstance(value, str) and THUMBPRINT.fullmatch(value) for value in bound.values())
+    ):
+        raise InvalidToken("bound (`cnf`) to what cannot be proved here")
+    return Confirmation(bound.get("jkt"), bound.get("x5t#S256"))
 
 
 def pseudonym(owner: Owner) -> str:
@@ -110,6 +138,18 @@ def _actors(claims: Mapping[str, Any]) -> tuple[Actor, ...]:
             raise InvalidToken("the `act` chain is malformed or too long")
         actors.append((_text(link, "iss") if "iss" in link else "", _text(link, "sub")))
     return tuple(actors)
+
+
+def _check_actor(actors: tuple[Actor, ...], issuer: config.Issuer) -> None:
+    """Only the current actor is looked at: prior ones are history and decide nothing (RFC 8693 §4.1)."""
+    if issuer.actors is None or not actors:
+        return
+    its_issuer, subject = actors[0]
+    if not any(
+        (actor.issuer or issuer.issuer, actor.subject) == (its_issuer or issuer.issuer, subject)
+        for actor in issuer.actors
+    ):
+        raise InvalidToken("the current actor may not act for others here")
 
 
 def _chain(actors: tuple[Actor, ...]) -> str:

@@ -62,13 +62,14 @@ def read_key_set(document: object, algorithms: frozenset[str]) -> KeySet:
         raise ValueError("not a JSON Web Key Set")
     if len(entries) > MAX_KEYS:
         raise ValueError(f"more than {MAX_KEYS} keys in one set")
-    keys = frozenset(key for entry in entries if (key := _read_key(entry, algorithms)))
+    keys = frozenset(key for entry in entries if (key := read_key(entry, algorithms)))
     if not keys:
         raise ValueError(f"no key for {', '.join(sorted(algorithms))} in the set")
     return KeySet(keys)
 
 
-def _read_key(entry: object, allowed: frozenset[str]) -> Key | None:
+def read_key(entry: object, allowed: frozenset[str]) -> Key | None:
+    """The public key of one JWK, for those of `allowed` it can verify; None where it is of no use."""
     if not isinstance(entry, dict) or not _meant_for_signatures(entry):
         return None
     kid, kty = entry.get("kid"), entry.get("kty")

@@ -14,11 +14,15 @@ from typing import Any, Final
 import aiohttp
 
 from sidecar import config
-from sidecar.identity.fetch import Unobtainable, fetch_key_set
+from sidecar.identity.fetch import fetch_key_set, keys_file
 from sidecar.identity.invalid import KeysUnavailable
 from sidecar.identity.jwks import KeySet
+from sidecar.identity.line import Line, Unobtainable
+from sidecar.identity.watched import Unreadable
 
 COLD_PAUSE: Final = 1.0  # seconds between attempts while there are no keys to serve with
+FILE_PAUSE: Final = 2.0  # seconds between looks at a file of keys: whoever changes it waits for the effect
+EARLY: Final = 0.9  # of `keys_refresh`: asking takes its time, and a withdrawn key ends within the whole
 
 Spawn = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
 
@@ -40,7 +44,8 @@ class Source:
         self._issuer = issuer
         self._settings = settings
         self._clock = clock
-        self._session = session
+        self._line = Line(issuer, session)
+        self._file = None if issuer.jwks_file is None else keys_file(issuer.jwks_file, issuer)
         self._spawn = spawn
         self._set: KeySet | None = None
         self._confirmed_at = self._tried_at = self._forced_at = -math.inf
@@ -94,10 +99,14 @@ class Source:
 
     def _pause(self) -> float:
         """Seconds until the issuer may be asked without being forced."""
-        if self.acceptable() is None:
+        if self._file is not None:
+            pause = min(FILE_PAUSE, self._settings.keys_refresh)
+        elif self.acceptable() is not None:
+            pause = self._settings.keys_cooldown if self.problem else self._settings.keys_refresh * EARLY
+        elif self._issuer.introspection is None:
             pause = COLD_PAUSE
-        else:
-            pause = self._settings.keys_cooldown if self.problem else self._settings.keys_refresh
+        else:  # perhaps it has no keys, ever
+            pause = self._settings.keys_cooldown
         return self._tried_at + pause - self._clock()
 
     def _may_force(self) -> bool:
@@ -120,8 +129,8 @@ class Source:
     async def _fetch(self) -> None:
         began = self._clock()
         try:
-            fetched = await fetch_key_set(self._session(), self._issuer)
-        except Unobtainable as error:
+            fetched = await fetch_key_set(self._line) if self._file is None else self._file.current()
+        except (Unobtainable, Unreadable) as error:
             self.failures += 1
             self.problem = str(error)
         else:

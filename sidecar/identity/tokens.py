@@ -39,6 +39,7 @@ class Token:
     claims: Mapping[str, Any]
     signed: bytes
     signature: bytes
+    jwk: object  # the key a DPoP proof brings along; never one for an access token
 
 
 def read(text: str) -> Token:
@@ -61,6 +62,7 @@ def read(text: str) -> Token:
         _object(_decode(parts[2]), "payload"),
         text.rpartition(".")[0].encode(),
         _decode(parts[3]),
+        header.get("jwk"),
     )
 
 
@@ -80,9 +82,25 @@ def verify(token: Token, keys: Sequence[Key], issuer: Issuer, audiences: Sequenc
         raise InvalidToken("no key of the issuer verifies the signature")
     if token.claims.get("iss") != issuer.issuer:
         raise InvalidToken("another issuer")
-    _check_purpose(token)
-    _check_audience(token.claims, audiences)
-    return _check_times(token.claims, issuer.leeway, now)
+    _check_type(token, issuer)
+    _check_purpose(token.claims)
+    _check_audience(token.claims, issuer, audiences)
+    return _check_times(token.claims, issuer, now)
+
+
+def accept(claims: Mapping[str, Any], issuer: Issuer, audiences: Sequence[str], now: float) -> float | None:
+    """Accept what the issuer itself says of an active opaque token (RFC 7662 §2.2), or raise InvalidToken.
+
+    Returns `exp`, None where the issuer names none. `now` is in seconds since the epoch.
+    """
+    _check_purpose(claims)
+    told = issuer.introspection
+    if "aud" in claims or told is None or told.missing_audience == "refuse":
+        _check_audience(claims, issuer, audiences)
+    if "exp" in claims or issuer.max_lifetime is not None:
+        return _check_times(claims, issuer, now)
+    _check_begun(claims, issuer, now)
+    return None
 
 
 def _decode(part: str) -> bytes:
@@ -106,39 +124,57 @@ def _object(raw: bytes, name: str) -> Mapping[str, Any]:
     return value
 
 
-def _check_purpose(token: Token) -> None:
-    """Only an access token is one (RFC 9068 §4; design: ID tokens are refused)."""
-    if token.type not in ACCESS_TYPES and token.type != "jwt":
+def _check_type(token: Token, issuer: Issuer) -> None:
+    """RFC 9068 §4; most issuers still write `JWT`, on ID tokens too, which are told apart by what they say."""
+    if token.type in ACCESS_TYPES:
+        return
+    if token.type != "jwt" or issuer.require_at_jwt:
         raise InvalidToken("`typ` is not that of an access token")
-    said = {
-        value.lower() for name in ("typ", "token_use") if isinstance(value := token.claims.get(name), str)
-    }
-    if said & OTHER_PURPOSES or "events" in token.claims:  # RFC 8417: a security event, as logout tokens are
-        raise InvalidToken("not an access token by its own words")
-    declared = token.type in ACCESS_TYPES or bool(said & SAYS_ACCESS)
-    if not declared and any(name in token.claims for name in ID_TOKEN_CLAIMS):
+    if not _said(token.claims, "typ", "token_use") & SAYS_ACCESS and any(
+        name in token.claims for name in ID_TOKEN_CLAIMS
+    ):
         raise InvalidToken("an ID token by its claims")
-    if "cnf" in token.claims:  # RFC 7800: worthless without the proof, which is not verified yet
-        raise InvalidToken("bound to a key (`cnf`), and the proof of possession is not supported yet")
 
 
-def _check_audience(claims: Mapping[str, Any], audiences: Sequence[str]) -> None:
+def _check_purpose(claims: Mapping[str, Any]) -> None:
+    """A token that says it is something else is not an access token (design: ID tokens are refused)."""
+    said = _said(claims, "typ", "token_use", "token_type")
+    if said & OTHER_PURPOSES or "events" in claims:  # RFC 8417: a security event, as logout tokens are
+        raise InvalidToken("not an access token by its own words")
+
+
+def _said(claims: Mapping[str, Any], *names: str) -> set[str]:
+    return {value.lower() for name in names if isinstance(value := claims.get(name), str)}
+
+
+def _check_audience(claims: Mapping[str, Any], issuer: Issuer, audiences: Sequence[str]) -> None:
     named = claims.get("aud")
     named = [named] if isinstance(named, str) else named
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
         raise InvalidToken("`aud` is neither a string nor a list of strings")
     if not any(name in audiences for name in named):
         raise InvalidToken("meant for another audience")
+    if issuer.single_audience and not all(name in audiences for name in named):
+        raise InvalidToken("meant for other audiences as well")
 
 
-def _check_times(claims: Mapping[str, Any], leeway: float, now: float) -> float:
+def _check_times(claims: Mapping[str, Any], issuer: Issuer, now: float) -> float:
     expires = _date(claims, "exp")
-    if now >= expires + leeway:  # RFC 7519 §4.1.4: "on or after"
+    if now >= expires + issuer.leeway:  # RFC 7519 §4.1.4: "on or after"
         raise InvalidToken("`exp` has passed", Fault.EXPIRED)
-    for name in ("nbf", "iat"):
-        if name in claims and _date(claims, name) > now + leeway:
-            raise InvalidToken(f"`{name}` is in the future")
+    begun = _check_begun(claims, issuer, now)
+    if issuer.max_lifetime is not None and expires - min(begun, now) > issuer.max_lifetime + issuer.leeway:
+        raise InvalidToken("valid for longer than `max_lifetime`")
     return expires
+
+
+def _check_begun(claims: Mapping[str, Any], issuer: Issuer, now: float) -> float:
+    """When the token was issued; `now` where it does not say."""
+    dates = {name: _date(claims, name) for name in ("nbf", "iat") if name in claims}
+    for name, date in dates.items():
+        if date > now + issuer.leeway:
+            raise InvalidToken(f"`{name}` is in the future")
+    return dates.get("iat", now)
 
 
 def _date(claims: Mapping[str, Any], name: str) -> float:

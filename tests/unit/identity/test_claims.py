@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sidecar import config
-from sidecar.identity.claims import principal, pseudonym
+from sidecar.identity.claims import Confirmation, confirmation, principal, pseudonym
 from sidecar.identity.invalid import InvalidToken
 from sidecar.model import Owner, Principal
 
@@ -215,3 +215,69 @@ def test_no_two_owners_share_a_pseudonym_by_gluing() -> None:
     names = {pseudonym(owner) for owner in OWNERS}
     assert len(names) == len(OWNERS)
     assert all(len(name) == 16 and int(name, 16) >= 0 for name in names)
+
+
+# --- who may act ---------------------------------------------------------------------------------------
+
+PLANNER = config.Actor(subject="planner")
+ELSEWHERE = config.Actor(subject="planner", issuer="https://other.example")
+
+
+@pytest.mark.parametrize(
+    ("actors", "act", "accepted"),
+    [
+        pytest.param(None, {"sub": "anybody"}, True, id="no list, any actor"),
+        pytest.param((), ..., True, id="nobody may act, and nobody does"),
+        pytest.param((), {"sub": "planner"}, False, id="nobody may act"),
+        pytest.param((PLANNER,), {"sub": "planner"}, True, id="the one who may"),
+        pytest.param((PLANNER,), {"sub": "planner", "iss": ISS}, True, id="and says whose it is"),
+        pytest.param((PLANNER,), {"sub": "Planner"}, False, id="another spelling"),
+        pytest.param((PLANNER,), {"sub": "planner", "iss": "https://other.example"}, False, id="a namesake"),
+        pytest.param((ELSEWHERE,), {"sub": "planner"}, False, id="the namesake's namesake"),
+        pytest.param(
+            (ELSEWHERE,), {"sub": "planner", "iss": "https://other.example"}, True, id="of another issuer"
+        ),
+        pytest.param((PLANNER,), {"sub": "planner", "act": {"sub": "mallory"}}, True, id="who came before"),
+        pytest.param((PLANNER,), {"sub": "mallory", "act": {"sub": "planner"}}, False, id="comes no longer"),
+    ],
+)
+def test_only_the_current_actor_is_asked_about(actors: Any, act: Any, accepted: bool) -> None:
+    """RFC 8693 §4.1: prior actors decide nothing."""
+    issuer = config.Issuer(issuer=ISS, audiences=("a",), actors=actors)
+    claims = {"sub": "alice"} | ({} if act is ... else {"act": act})
+    if accepted:
+        assert principal(claims, issuer, (), 17.0).owner.subject == "alice"
+    else:
+        with pytest.raises(InvalidToken, match="may not act"):
+            principal(claims, issuer, (), 17.0)
+
+
+# --- to what a token is bound --------------------------------------------------------------------------
+
+T = "a" * 43
+
+
+@pytest.mark.parametrize(
+    ("claims", "bound"),
+    [
+        pytest.param({}, None, id="a bearer token"),
+        pytest.param({"cnf": {"jkt": T}}, Confirmation(T, None), id="to a key"),
+        pytest.param({"cnf": {"x5t#S256": T}}, Confirmation(None, T), id="to a certificate"),
+        pytest.param({"cnf": {"x5t#S256": T, "jkt": T}}, Confirmation(T, T), id="to both"),
+    ],
+)
+def test_what_a_token_is_bound_to(claims: dict[str, Any], bound: Confirmation | None) -> None:
+    assert confirmation(claims) == bound
+
+
+@pytest.mark.parametrize(
+    "cnf",
+    [
+        *(None, {}, [], "jkt", True, {"jkt": None}, {"jkt": ""}, {"jkt": "a" * 42}, {"jkt": "a" * 44}),
+        *({"jkt": "=" * 43}, {"kid": T}, {"jwk": {}}, {"jkt": T, "kid": T}, {"JKT": T}, {"x5t": T}),
+    ],
+    ids=repr,
+)
+def test_a_token_bound_to_what_cannot_be_proved_is_refused(cnf: object) -> None:
+    with pytest.raises(InvalidToken, match="cnf"):
+        confirmation({"cnf": cnf})

@@ -9,8 +9,10 @@ import aiohttp
 import pytest
 
 from sidecar import config
-from sidecar.identity import fetch
-from sidecar.identity.fetch import Unobtainable, addresses, fetch_key_set
+from sidecar.identity import fetch, line
+from sidecar.identity.fetch import addresses, fetch_key_set
+from sidecar.identity.jwks import KeySet
+from sidecar.identity.line import Line, Unobtainable
 from tests.issuer import METADATA, Issuer
 
 
@@ -22,6 +24,10 @@ def of(issuer: str, **settings: Any) -> config.Issuer:
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as opened:
         yield opened
+
+
+async def keys_of(session: aiohttp.ClientSession, issuer: config.Issuer) -> KeySet:
+    return await fetch_key_set(Line(issuer, lambda: session))
 
 
 OPENID, OAUTH = METADATA
@@ -77,12 +83,12 @@ def test_an_issuer_with_a_query_has_no_metadata_address() -> None:
 async def test_keys_are_discovered(session: aiohttp.ClientSession, path: str, document: str) -> None:
     async with Issuer(path=path) as idp:
         idp.metadata_at = (document,)
-        found = await fetch_key_set(session, of(idp.url))
+        found = await keys_of(session, of(idp.url))
         assert [key.kid for key in found.keys] == ["key-0"]
 
 
 async def test_an_explicit_address_needs_no_metadata(session: aiohttp.ClientSession, idp: Issuer) -> None:
-    await fetch_key_set(session, of("urn:any", jwks_uri=idp.jwks_uri))
+    await keys_of(session, of("urn:any", jwks_uri=idp.jwks_uri))
     assert idp.requests == ["/keys"]
 
 
@@ -103,14 +109,14 @@ async def test_metadata_that_is_not_followed(
 ) -> None:
     idp.metadata = metadata
     with pytest.raises(Unobtainable):
-        await fetch_key_set(session, of(idp.url))
+        await keys_of(session, of(idp.url))
     assert idp.fetches == 0
 
 
 def test_an_https_issuer_cannot_send_us_to_our_own_loopback() -> None:
     document = {"issuer": "https://a.example", "jwks_uri": "http://127.0.0.1:9000/keys"}
     with pytest.raises(ValueError, match="https"):
-        fetch._keys_address(of("https://a.example"), document)
+        fetch._named_address(of("https://a.example"), document, "jwks_uri")
 
 
 @pytest.mark.parametrize(
@@ -122,20 +128,20 @@ async def test_fc046_an_answer_that_is_no_key_set(
 ) -> None:
     idp.behaviour = behaviour
     with pytest.raises(Unobtainable):
-        await fetch_key_set(session, of(idp.url, jwks_uri=idp.jwks_uri if explicit else None))
+        await keys_of(session, of(idp.url, jwks_uri=idp.jwks_uri if explicit else None))
     assert "/moved" not in idp.requests
 
 
 async def test_an_issuer_that_is_down(session: aiohttp.ClientSession, idp: Issuer) -> None:
     await idp.down()
     with pytest.raises(Unobtainable):
-        await fetch_key_set(session, of(idp.url))
+        await keys_of(session, of(idp.url))
 
 
 async def test_an_issuer_that_does_not_answer(
     session: aiohttp.ClientSession, idp: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetch, "TIME_LIMIT", 0.05)
+    monkeypatch.setattr(line, "TIME_LIMIT", 0.05)
     idp.open.clear()
     with pytest.raises(Unobtainable, match=r"0\.05 s"):
-        await fetch_key_set(session, of(idp.url))
+        await keys_of(session, of(idp.url))

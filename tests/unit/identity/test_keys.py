@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -12,6 +14,8 @@ import pytest
 from sidecar import config
 from sidecar.identity.invalid import KeysUnavailable
 from sidecar.identity.keys import Keys
+from sidecar.identity.source import EARLY, FILE_PAUSE
+from tests.certificates import Volume
 from tests.issuer import Issuer
 from tests.unit.identity.conftest import Clock
 
@@ -124,6 +128,29 @@ async def test_a_due_refresh_happens_behind_the_caller(keys: Keys, idp: Issuer, 
     await eventually(lambda: keys.current(idp.url) is not served)
     assert not await has(keys, idp, "key-0")
     assert idp.fetches == 3  # cold, refresh, and one for the kid that is unknown now
+
+
+async def test_a_withdrawn_key_is_no_longer_good_before_the_refresh_is_over(
+    keys: Keys, idp: Issuer, clock: Clock, eventually: Eventually
+) -> None:
+    assert await has(keys, idp, "key-0")
+    kid = idp.rotate()
+    idp.withdraw("key-0")
+    clock.at += REFRESH * EARLY
+    assert clock.at < 1000.0 + REFRESH
+    keys.current(idp.url)
+    await eventually(lambda: idp.fetches == 2)
+    assert await has(keys, idp, kid)
+    assert not await has(keys, idp, "key-0")
+
+
+async def test_a_slow_issuer_keeps_its_withdrawn_keys_no_longer_than_the_bound(
+    keys: Keys, idp: Issuer, clock: Clock
+) -> None:
+    assert await has(keys, idp, "key-0")
+    idp.open.clear()
+    clock.at += STALE + 1
+    assert keys.current(idp.url) is None
 
 
 async def test_an_unchanged_set_stays_the_same_instance(keys: Keys, idp: Issuer, clock: Clock,
@@ -274,3 +301,109 @@ async def test_closing_ends_the_wait_for_an_issuer(keys: Keys, idp: Issuer, even
 async def test_the_environment_names_no_proxy_for_us(keys: Keys, idp: Issuer, monkeypatch: Any) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     assert await has(keys, idp, "key-0")
+
+
+# --- from a file ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def volume(tmp_path: Path, idp: Issuer) -> Volume:
+    return Volume(tmp_path / "keys", jwks=published(idp))
+
+
+@pytest.fixture
+async def filed(volume: Volume, idp: Issuer, clock: Clock) -> AsyncIterator[Keys]:
+    """Keys of `idp` by a file alone: it is not to be asked."""
+    issuer = config.Issuer(issuer=idp.url, audiences=("agent",), jwks_file=volume.path("jwks"))
+    settings = config.Identity(
+        issuers=(issuer,), keys_refresh=REFRESH, keys_max_stale=STALE, keys_cooldown=COOLDOWN
+    )
+    made = Keys(settings, clock=clock)
+    yield made
+    assert idp.requests == []
+    await made.close()
+
+
+def published(idp: Issuer) -> bytes:
+    return json.dumps({"keys": idp.published}).encode()
+
+
+async def test_keys_come_from_a_file(filed: Keys, idp: Issuer) -> None:
+    assert not filed.ready()
+    assert await has(filed, idp, "key-0")
+    assert not await has(filed, idp, "key-1")
+    assert filed.ready()
+
+
+async def test_a_changed_file_is_noticed_in_seconds(
+    filed: Keys, idp: Issuer, clock: Clock, eventually: Eventually, volume: Volume
+) -> None:
+    assert await has(filed, idp, "key-0")
+    served = filed.current(idp.url)
+    clock.at += FILE_PAUSE
+    for _ in range(20):
+        assert filed.current(idp.url) is served  # read anew, and it says the same
+        await asyncio.sleep(0)
+    kid = idp.rotate()
+    idp.withdraw("key-0")
+    volume.turn(jwks=published(idp))
+    clock.at += FILE_PAUSE
+    await eventually(lambda: filed.current(idp.url) is not served)
+    assert await has(filed, idp, kid)
+    assert not await has(filed, idp, "key-0")
+
+
+async def test_a_key_that_was_just_added_to_the_file_is_found_at_once(
+    filed: Keys, idp: Issuer, volume: Volume
+) -> None:
+    assert await has(filed, idp, "key-0")
+    kid = idp.rotate()
+    volume.turn(jwks=published(idp))
+    assert await has(filed, idp, kid)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(b'{"keys": [', id="half written"),
+        pytest.param(b'{"keys": []}', id="without keys"),
+        pytest.param(b'{"keys": [], "keys": []}', id="with a repeated key"),
+        pytest.param(b"-----BEGIN PUBLIC KEY-----", id="something else"),
+        pytest.param(None, id="gone"),
+    ],
+)
+async def test_a_bad_file_leaves_the_last_good_keys_for_a_while(
+    filed: Keys, idp: Issuer, clock: Clock, eventually: Eventually, volume: Volume, content: bytes | None
+) -> None:
+    assert await has(filed, idp, "key-0")
+    volume.turn(**({} if content is None else {"jwks": content}))
+    clock.at += FILE_PAUSE
+    assert await has(filed, idp, "key-0")
+    await eventually(lambda: filed.status()[0].failures == 1)
+    assert volume.path("jwks") in filed.status()[0].problem
+    assert filed.ready()
+    with pytest.raises(KeysUnavailable):
+        await has(filed, idp, "key-1")
+    clock.at += STALE + 1
+    assert not filed.ready()
+    with pytest.raises(KeysUnavailable):
+        await has(filed, idp, "key-0")
+    volume.turn(jwks=published(idp))
+    clock.at += FILE_PAUSE
+    assert await has(filed, idp, "key-0")
+
+
+async def test_without_traffic_a_changed_file_is_noticed_too(
+    idp: Issuer, eventually: Eventually, volume: Volume, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sidecar.identity.source.FILE_PAUSE", 0.05)
+    issuer = config.Issuer(issuer=idp.url, audiences=("agent",), jwks_file=volume.path("jwks"))
+    keys = Keys(config.Identity(issuers=(issuer,)), clock=asyncio.get_running_loop().time)
+    await keys.start()
+    await eventually(keys.ready)
+    volume.turn(jwks=b"garbage")
+    await eventually(lambda: keys.status()[0].problem)
+    volume.turn(jwks=published(idp))
+    await eventually(lambda: not keys.status()[0].problem)
+    await keys.close()

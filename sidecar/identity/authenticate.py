@@ -106,7 +106,7 @@ class Identity:
         await self._keys.close()
 
     def ready(self) -> bool:
-        """Whether there are keys to serve with for every issuer; true without issuers."""
+        """Whether there are keys to serve with for every issuer that must have some; true without issuers."""
         return self._keys.ready()
 
     def key_status(self) -> tuple[KeyStatus, ...]:

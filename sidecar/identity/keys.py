@@ -23,7 +23,8 @@ from sidecar.identity.source import Source
 
 @dataclass(frozen=True, slots=True)
 class KeyStatus:
-    """How fetching keys goes, for readiness and metrics. `failures` counts since the start.
+    """How asking goes, for readiness and metrics. `failures` counts since the start: of fetching keys, and of questions
+    about opaque tokens.
 
     An issuer that is asked about tokens and has no keys is `usable` all the same.
     """
@@ -90,9 +91,15 @@ class Keys:
     def status(self) -> tuple[KeyStatus, ...]:
         """One row per issuer, in the order configured."""
         return tuple(
-            KeyStatus(issuer, self._usable(issuer), source.failures, source.problem)
+            KeyStatus(
+                issuer, self._usable(issuer), source.failures + self._unanswered(issuer), source.problem
+            )
             for issuer, source in self._sources.items()
         )
+
+    def _unanswered(self, issuer: str) -> int:
+        introspector = self._introspectors.get(issuer)
+        return introspector.failures if introspector is not None else 0
 
     def _usable(self, issuer: str) -> bool:
         return issuer not in self._needed or self._sources[issuer].acceptable() is not None

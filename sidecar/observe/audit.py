@@ -168,4 +168,6 @@ def _told(refusal: Refusal) -> dict[str, object]:
             "missing": sorted(d.missing),
             "required": sorted(d.required),
         }
+        if d.needed_lifetime:
+            told |= {"needed_seconds": d.needed_lifetime, "remaining_seconds": d.remaining_lifetime}
     return told

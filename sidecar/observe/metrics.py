@@ -37,6 +37,18 @@ class Metrics:
             "Streams whose subscriber has gone and that are read on",
             registry=self.registry,
         )
+        self.issuer_failures = Gauge(
+            "a2a_sidecar_issuer_failures",
+            "Requests for an issuer's keys or about an opaque token that failed, since the start",
+            ["issuer"],
+            registry=self.registry,
+        )
+        self.keys_usable = Gauge(
+            "a2a_sidecar_keys_usable",
+            "Whether tokens of an issuer can be verified now",
+            ["issuer"],
+            registry=self.registry,
+        )
         self.up = Gauge("a2a_sidecar_part_up", "Whether a part is usable", ["part"], registry=self.registry)
 
     def decision(self, agent: str, call: Decoded | None, made: Permit | Refusal) -> None:

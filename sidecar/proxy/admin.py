@@ -29,12 +29,20 @@ class Admin:
             case "/readyz":
                 return await self._ready()
             case "/metrics":
-                self._deps.metrics.settling.set(self._deps.settling.count)
-                self._deps.metrics.draining.set(self._deps.draining.count)
+                self._measure()
                 return web.Response(
                     body=self._deps.metrics.render(), headers={"Content-Type": "text/plain; version=0.0.4"}
                 )
         return web.Response(status=404)
+
+    def _measure(self) -> None:
+        """What is looked at when somebody asks, and not counted as it happens."""
+        metrics = self._deps.metrics
+        metrics.settling.set(self._deps.settling.count)
+        metrics.draining.set(self._deps.draining.count)
+        for issuer in self._deps.identity.key_status():  # as many as the policy lists
+            metrics.issuer_failures.labels(issuer.issuer).set(issuer.failures)
+            metrics.keys_usable.labels(issuer.issuer).set(issuer.usable)
 
     async def _ready(self) -> web.Response:
         problems = {part: problem for part, problem in (await self.parts()).items() if problem}

@@ -6,6 +6,7 @@ Never: free text per call beyond a refusal's own `detail`; a difference between 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -45,6 +46,8 @@ def encode_refusal(refusal: Refusal, form: Form, decision_id: str) -> Reply:
     headers["Cache-Control"] = "no-store"  # a 404 is cacheable unless it says otherwise (RFC 9110 §15.5.5)
     if challenge := _challenge(refusal):
         headers["WWW-Authenticate"] = challenge
+    if refusal.reason is Reason.UNAUTHENTICATED and _NONCE.fullmatch(refusal.nonce):
+        headers["DPoP-Nonce"] = refusal.nonce
     if row.retry_after:
         headers["Retry-After"] = "1"
     if row.allow:  # RFC 9110 §15.5.6; which methods HTTP+JSON uses: 1.0 §11.1
@@ -162,9 +165,18 @@ def _error_infos(refusal: Refusal, decision_id: str) -> list[dict[str, Any]]:
 def _metadata(divergence: Divergence | None, decision_id: str) -> dict[str, str]:
     if divergence is None:
         return {"decision_id": _shown(decision_id)}
+    chosen = {"skill": _shown(divergence.skill), "chosen_by": _shown(divergence.chosen_by)}
+    if divergence.needed_lifetime:
+        needed, remaining = _lifetimes(divergence)
+        return {
+            **chosen,
+            "needed_seconds": str(needed),
+            "remaining_seconds": str(remaining),
+            "presented_by": _shown(divergence.presented_by),
+            "decision_id": _shown(decision_id),
+        }
     return {
-        "skill": _shown(divergence.skill),
-        "chosen_by": _shown(divergence.chosen_by),
+        **chosen,
         "required": _listed(divergence.required),
         "held": _listed(divergence.held),
         "missing": _listed(divergence.missing),
@@ -180,7 +192,8 @@ def _message(refusal: Refusal) -> str:
     row = ON_THE_WIRE[refusal.reason]
     parts = [row.message]
     if refusal.divergence and refusal.divergence.after_creation:
-        parts = ["CapabilityScopeDivergence: the agent made a new task and was asked to cancel it"]
+        named = row.message.partition(":")[0]
+        parts = [f"{named}: the agent made a new task and was asked to cancel it"]
     if row.ours and refusal.divergence:
         parts.append(_told(refusal.divergence, refusal.reason))
     if row.detail and refusal.detail:
@@ -190,6 +203,14 @@ def _message(refusal: Refusal) -> str:
 
 def _told(divergence: Divergence, reason: Reason) -> str:
     chosen = f" ({_shown(divergence.chosen_by)})" if divergence.chosen_by else ""
+    if reason is Reason.TOKEN_LIFETIME_TOO_SHORT:
+        what = f'skill "{_shown(divergence.skill)}"{chosen}' if divergence.skill else f"the agent{chosen}"
+        needed, remaining = map(_span, _lifetimes(divergence))
+        by = f"presented by {_shown(divergence.presented_by)}" if divergence.presented_by else "it was sent"
+        return (
+            f"{what} needs a token that is valid for at least {needed}; the one {by} expires in "
+            f"{remaining}; obtain one that is valid for longer"
+        )
     needs = _listed(divergence.required) or "another kind of credential"
     if divergence.skill:
         first = f'skill "{_shown(divergence.skill)}"{chosen} needs {needs}'
@@ -203,6 +224,20 @@ def _told(divergence: Divergence, reason: Reason) -> str:
     return "; ".join(told)
 
 
+def _lifetimes(divergence: Divergence) -> tuple[int, int]:
+    """What is needed and what is left, in whole seconds on the safe side: a token that fits the first is good."""
+    return math.ceil(divergence.needed_lifetime), max(0, math.floor(divergence.remaining_lifetime))
+
+
+def _span(seconds: int) -> str:
+    """`1h 30m`."""
+    parts, left = [], seconds
+    for unit, length in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        count, left = divmod(left, length)
+        parts += [f"{count}{unit}"] if count else []
+    return " ".join(parts) or "0s"
+
+
 def _listed(scopes: frozenset[str]) -> str:
     return " ".join(encodable(scope) for scope in sorted(scopes))
 
@@ -214,16 +249,21 @@ def _shown(text: str) -> str:
 
 _SCOPE_TOKEN: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749 §3.3
 _HEADER_TEXT: Final = re.compile(r"[\x20-\x7e]+")
+_NONCE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 9449 §8.1
 
 
 def _challenge(refusal: Refusal) -> str | None:
-    """WWW-Authenticate: with a 401 (RFC 9110 §15.5.2), and with missing scopes (RFC 6750 §3.1)."""
+    """WWW-Authenticate: with a 401 (RFC 9110 §15.5.2), and with missing scopes or an early end (RFC 6750 §3.1)."""
     if refusal.reason is Reason.UNAUTHENTICATED:
         given = refusal.challenge or ""
         usable = _HEADER_TEXT.fullmatch(given) and len(given) <= _LONGEST_HEADER
         return given if usable else "Bearer"
     if refusal.divergence is None or not ON_THE_WIRE[refusal.reason].ours:
         return None
+    if refusal.reason is Reason.TOKEN_LIFETIME_TOO_SHORT:
+        needed = _span(_lifetimes(refusal.divergence)[0])
+        told = f"the token expires too early; one that is valid for at least {needed} is needed"
+        return f'Bearer error="invalid_token", error_description="{told}"'
     # `scope` names what is needed to succeed, not only what is missing. A cut list would send the caller
     # for a token that is refused again, so a list too long is left out; the body has it.
     scopes = " ".join(s for s in sorted(refusal.divergence.required) if _SCOPE_TOKEN.fullmatch(s))

@@ -49,11 +49,6 @@ class Proofs:
         self._first_use = first_use
         self._nonces = Nonces(secrets, now) if settings.nonce == "required" else None
 
-    @property
-    def challenge(self) -> str:
-        """The WWW-Authenticate of a 401 to a request without a credential (RFC 9449 §7.1)."""
-        return f'DPoP algs="{" ".join(self._algorithms)}"'
-
     async def check(self, head: Head, token: str, thumbprint: str, url: str) -> None:
         """Accept the one DPoP proof of a request, or raise InvalidProof.
 

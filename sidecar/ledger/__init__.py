@@ -78,6 +78,14 @@ class Ledger(Protocol):
         """
         ...
 
+    async def first_use(self, name: bytes, until: float) -> bool:
+        """Whether `name` was not used before, for all sidecars on one ledger; it counts as used before `until`.
+
+        `until` is in seconds since the epoch. When this returns, the use outlives this process, if the ledger does;
+        it need not outlive a power cut. Of any number of callers at once one gets True.
+        """
+        ...
+
     async def cause(self, owner: Owner, resource: Resource) -> Miss:
         """Why `facts` found nothing. For the audit, after the reply has left."""
         ...

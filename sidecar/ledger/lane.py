@@ -23,11 +23,12 @@ WAITING: Final = 8192  # jobs; past it one is refused at once
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[T]):
-    """`work` runs on a thread; then, on the loop, one of the other two."""
+    """`work` runs on a thread; then, on the loop, one of the other two. Unless `synced`, a power cut may undo it."""
 
     work: Callable[[sqlite3.Connection], T]
     done: Callable[[T], None]
     failed: Callable[[LedgerUnavailable], None]
+    synced: bool = True
 
 
 Outcome: TypeAlias = Callable[[], None]  # what the loop is to do once a job has run
@@ -54,7 +55,11 @@ class Lane:
         self._jobs.put(job)
 
     def submit(
-        self, work: Callable[[sqlite3.Connection], T], done: Callable[[T], None] | None = None
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        done: Callable[[T], None] | None = None,
+        *,
+        synced: bool = True,
     ) -> asyncio.Future[T]:
         """Queue `work`; the future gets its result. `done` runs before, and also if nobody waits any longer."""
         future: asyncio.Future[T] = self._loop.create_future()
@@ -69,7 +74,7 @@ class Lane:
             if not future.done():
                 future.set_exception(error)
 
-        self.post(Job(work, succeed, fail))
+        self.post(Job(work, succeed, fail, synced))
         return future
 
     def close(self, threads: int) -> None:

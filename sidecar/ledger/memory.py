@@ -6,11 +6,13 @@ Never: outlives its process, or is what a failed SQLite ledger falls back to.
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from sidecar.ledger import KEY_LIFE, LedgerUnavailable
+from sidecar.ledger.first_uses import CLEARED_AT_ONCE
 from sidecar.ledger.rows import (
     Retention,
     Row,
@@ -65,6 +67,8 @@ class MemoryLedger:
         self._rows: dict[Owner, dict[Resource, Row]] = {}
         self._keys: tuple[bytes, ...] = ()
         self._key_made_at = 0.0
+        self._first_uses: dict[bytes, float] = {}
+        self._expiring: list[tuple[float, bytes]] = []  # a heap of the same
         self._tombstones: dict[bytes, bytes] = {}
         self._webhooks: dict[Resource, frozenset[str]] = {}
         self._pruned_at = now()
@@ -150,6 +154,18 @@ class MemoryLedger:
             self._keys, self._key_made_at = (os.urandom(32), *self._keys[:1]), now
         return self._keys
 
+    async def first_use(self, name: bytes, until: float) -> bool:
+        self._require_open()
+        now = self._now()
+        self._clear_first_uses(now)
+        if self._first_uses.get(name, now) > now:
+            return False
+        if len(self._expiring) >= self._capacity:
+            raise LedgerUnavailable(f"the ledger in memory holds its limit of {self._capacity} first uses")
+        self._first_uses[name] = until
+        heapq.heappush(self._expiring, (until, name))
+        return True
+
     async def cause(self, owner: Owner, resource: Resource) -> Miss:
         self._require_open()
         if self._owners.get(resource, owner) != owner:
@@ -197,6 +213,14 @@ class MemoryLedger:
     def _prune_if_due(self, now: float) -> None:
         if abs(now - self._pruned_at) >= PRUNE_EVERY:
             self._prune(now)
+
+    def _clear_first_uses(self, now: float) -> None:
+        for _ in range(CLEARED_AT_ONCE):
+            if not self._expiring or self._expiring[0][0] > now:
+                return
+            until, name = heapq.heappop(self._expiring)
+            if self._first_uses.get(name) == until:  # else it was used again since
+                del self._first_uses[name]
 
     def _require_room(self, wanted: int) -> None:
         self._require_open()

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from sidecar.ledger import LedgerUnavailable, listing, tables, webhooks
+from sidecar.ledger import LedgerUnavailable, first_uses, listing, tables, webhooks
 from sidecar.ledger.behind import Behind
 from sidecar.ledger.known import Known
 from sidecar.ledger.lane import Job
@@ -157,6 +157,14 @@ class SqliteLedger:
         if found is not None:
             return found
         return await self._within(self._writer.submit(lambda db: listing.make_sealing_key(db, now)))
+
+    async def first_use(self, name: bytes, until: float) -> bool:
+        self._require_open()
+        now = self._now()
+        # Not synced: whoever could use a proof again after a power cut would have to do it while it is fresh.
+        return await self._within(
+            self._writer.submit(lambda db: first_uses.take(db, name, until, now), synced=False)
+        )
 
     async def cause(self, owner: Owner, resource: Resource) -> Miss:
         self._require_open()

@@ -37,13 +37,18 @@ class Writer:
         self._lane.post(job)
 
     def submit(
-        self, work: Callable[[sqlite3.Connection], T], done: Callable[[T], None] | None = None
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        done: Callable[[T], None] | None = None,
+        *,
+        synced: bool = True,
     ) -> asyncio.Future[T]:
         """Queue `work`; the future has its result once that is durable, and `done` had it before.
 
-        `done` runs even when nobody waits any longer. Raises, or the future has, LedgerUnavailable.
+        `done` runs even when nobody waits any longer. Unless `synced`, durable means that the end of this process
+        does not undo it; a power cut may. Raises, or the future has, LedgerUnavailable.
         """
-        return self._lane.submit(work, done)
+        return self._lane.submit(work, done, synced=synced)
 
     async def stop(self) -> None:
         """Finish what waits, close the connection, end the thread."""
@@ -82,6 +87,11 @@ class Writer:
         if not batch:
             return []
         try:
+            # Outside the transaction, where alone it has an effect (sqlite.org/pragma.html#pragma_synchronous). What a
+            # later synced commit writes is in the same log behind this, so that no synced one can be lost by it.
+            self._db.execute(
+                f"PRAGMA synchronous = {'FULL' if any(job.synced for job in batch) else 'NORMAL'}"
+            )
             self._db.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:  # locked, or the disk is gone: true for each of them
             return [self._lane.failure(job, "written", error) for job in batch]

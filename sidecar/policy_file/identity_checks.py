@@ -147,7 +147,10 @@ def headers_are_told_once(root: Table) -> Iterator[tuple[Key, str]]:
         told = items(root, "agents", index, "identity_headers")
         for place, name in enumerate(told):
             if name in told[:place]:
-                yield ("agents", index, "identity_headers", place), f"`{name}` is listed already; write it once"
+                yield (
+                    ("agents", index, "identity_headers", place),
+                    f"`{name}` is listed already; write it once",
+                )
 
 
 def _texts(values: Sequence[Any]) -> list[str]:

@@ -333,7 +333,18 @@ DialectName: TypeAlias = Literal[
 ]
 # Asymmetric ones only: with a shared secret, whoever can verify can also issue (RFC 8725 §3.1, §3.2).
 Algorithm: TypeAlias = Literal[
-    "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"
+    "RS256",
+    "RS384",
+    "RS512",
+    "PS256",
+    "PS384",
+    "PS512",
+    "ES256",
+    "ES384",
+    "ES512",
+    "EdDSA",
+    "Ed25519",
+    "Ed448",
 ]
 IdentityHeader: TypeAlias = Literal["subject", "issuer", "tenant", "scopes", "actor", "presented-by"]
 Text = Annotated[str, AfterValidator(_text)]

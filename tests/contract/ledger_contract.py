@@ -446,6 +446,39 @@ class LedgerContract:
         await ledger.record(BOB, [final(task("t-1"))])
         assert await ledger.hold_webhooks(BOB, task("t-1"), ["b"], 1) == {"b"}
 
+    async def test_a_name_is_used_first_once(self, ledger: Ledger, clock: Clock) -> None:
+        assert await ledger.first_use(b"n" * 32, clock() + 60)
+        assert not await ledger.first_use(b"n" * 32, clock() + 60)
+        assert not await ledger.first_use(b"n" * 32, clock() + 3600), "nor by asking for longer"
+        assert await ledger.first_use(b"m" * 32, clock() + 60)
+
+    async def test_of_many_callers_at_once_one_is_the_first(self, ledger: Ledger, clock: Clock) -> None:
+        asked = (ledger.first_use(b"n" * 32, clock() + 60) for _ in range(100))
+        assert sum(await asyncio.gather(*asked)) == 1
+
+    async def test_names_are_compared_exactly(self, ledger: Ledger, clock: Clock) -> None:
+        names = (b"", b"\x00", b"\x00\x00", b"a", b"A", b"\xff" * 32, b"\xff" * 31 + b"\xfe")
+        assert all([await ledger.first_use(name, clock() + 60) for name in names])
+        assert not any([await ledger.first_use(name, clock() + 60) for name in names])
+
+    async def test_a_name_is_free_again_when_its_time_has_passed(self, ledger: Ledger, clock: Clock) -> None:
+        assert await ledger.first_use(b"n", clock() + 60)
+        clock.seconds += 59.9
+        assert not await ledger.first_use(b"n", clock() + 60), "a refused use does not prolong it"
+        clock.seconds += 0.1
+        assert await ledger.first_use(b"n", clock() + 60)
+        assert not await ledger.first_use(b"n", clock() + 60)
+
+    async def test_a_time_that_passes_frees_its_own_name_only(self, ledger: Ledger, clock: Clock) -> None:
+        names = [bytes([n]) for n in range(100)]
+        for n, name in enumerate(names):
+            assert await ledger.first_use(name, clock() + 1 + n)
+        clock.seconds += 50
+        # The last to expire first, so that some are used again before they have been cleared away.
+        for n in (*reversed(range(50)), *range(50, 100)):
+            assert await ledger.first_use(names[n], clock() + 100) == (n < 50)
+        assert not any(await asyncio.gather(*(ledger.first_use(name, clock() + 100) for name in names)))
+
     async def test_causes(self, ledger: Ledger) -> None:
         await ledger.record(ALICE, [final(task("t-1"))])
         assert await ledger.cause(BOB, task("t-1")) is Miss.FOREIGN
@@ -464,6 +497,7 @@ class LedgerContract:
             ledger.cause(ALICE, task("t-1")),
             ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1),
             ledger.replace_webhooks(ALICE, task("t-1"), ["a"], []),
+            ledger.first_use(b"n", 0.0),
             ledger.check(),
         ):
             with pytest.raises(LedgerUnavailable, match="closed"):

@@ -48,3 +48,17 @@ async def test_it_prunes_by_itself(clock: Clock) -> None:
     await ledger.check()
     assert await ledger.facts(ALICE, [context("c-1")]) == {}
     assert await ledger.record(BOB, [final(context("c-1"))]) == {context("c-1")}
+
+
+async def test_first_uses_are_bounded_and_forgotten(clock: Clock) -> None:
+    ledger = MemoryLedger(now=clock, capacity=40)
+    for n in range(40):
+        assert await ledger.first_use(b"%d" % n, clock() + 60)
+    with pytest.raises(LedgerUnavailable, match="limit of 40 first uses"):
+        await ledger.first_use(b"one more", clock() + 60)
+    assert not await ledger.first_use(b"0", clock() + 60)
+    clock.seconds += 60
+    for n in range(40):
+        assert await ledger.first_use(b"again %d" % n, clock() + 60)
+    with pytest.raises(LedgerUnavailable):
+        await ledger.first_use(b"one more", clock() + 60)

@@ -39,6 +39,7 @@ from tests.contract.listing_contract import OWN, START, ListingContract
 from tests.fsync import built_shim, preloaded, read_syncs
 
 RECORDER = Path(__file__).with_name("recorder.py")
+USER = Path(__file__).with_name("first_user.py")
 
 Opener = Callable[..., Awaitable[SqliteLedger]]
 
@@ -118,6 +119,35 @@ async def test_webhooks_outlive_a_restart(opening: Opener) -> None:
     ledger = await opening()
     assert await ledger.hold_webhooks(ALICE, task("t-1"), ["b"], 1) is None
     assert await ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1) == frozenset()
+
+
+async def test_first_uses_outlive_a_restart(opening: Opener, clock: Clock) -> None:
+    ledger = await opening()
+    assert await ledger.first_use(b"n", clock() + 60)
+    await ledger.close()
+    ledger = await opening()
+    assert not await ledger.first_use(b"n", clock() + 60)
+
+
+async def test_what_was_used_before_a_kill_was_used(opening: Opener, path: Path, clock: Clock) -> None:
+    with subprocess.Popen([sys.executable, USER, path, "8"], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        used = [child.stdout.readline() for _ in range(100)]
+        os.kill(child.pid, signal.SIGKILL)
+        used += [line for line in child.stdout if line.endswith("\n")]
+    assert child.returncode == -signal.SIGKILL
+    ledger = await opening()
+    assert not any([await ledger.first_use(name.strip().encode(), clock() + 60) for name in used])
+    assert await ledger.first_use(b"another", clock() + 60)
+
+
+async def test_a_first_use_that_cannot_be_written_is_unavailable(opening: Opener, path: Path) -> None:
+    ledger = await opening(timeout=0.2)
+    with closing(sqlite3.connect(path, isolation_level=None)) as outside:
+        outside.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(LedgerUnavailable):
+            await ledger.first_use(b"n", 2e9)
+    assert await ledger.first_use(b"m", 2e9)
 
 
 async def test_sightings_are_written_behind_and_coalesced(opening: Opener, path: Path, clock: Clock) -> None:

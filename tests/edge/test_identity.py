@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from sidecar.app import CannotStart
 from tests.certificates import Authority, Issued
@@ -392,3 +393,21 @@ async def test_a_file_that_cannot_be_used_stops_the_start(
         await start(**json.loads(json.dumps(sections(trusted, lambda name: str(tmp_path / name)))))
     assert message in str(refused.value)
     assert "junk" not in str(refused.value).replace(f"{tmp_path}/junk", "")
+
+
+@pytest.mark.parametrize("mount", ["/", "/a/b"])
+@pytest.mark.parametrize(
+    "path", ["/rest/tasks/urn%3Auuid%3A1", "/rest/tasks/a%2Bb", "/rest/tasks/t-1?historyLength=1"]
+)
+async def test_a_proof_names_the_address_as_its_caller_wrote_it(
+    start: Start, agent: Agent, issuer: Issuer, mount: str, path: str
+) -> None:
+    agents = [{"name": "review", "upstream": agent.url, "public_url": PUBLIC, "mount": mount}]
+    sidecar = await start(agents=agents)
+    holder = ProofKey()
+    token = issuer.mint(scope="w r", cnf={"jkt": holder.thumbprint})
+    proof = holder.proof("GET", PUBLIC.rstrip("/") + path.partition("?")[0], token)
+    headers = {"Authorization": f"DPoP {token}", "DPoP": proof, "A2A-Version": "1.0"}
+    url = URL(sidecar.url + mount.rstrip("/") + path, encoded=True)
+    async with sidecar.session.get(url, headers=headers) as reply:
+        assert reply.status == 404, await reply.text()

@@ -304,6 +304,133 @@ def test_what_of_the_scopes_reaches_the_header(required: set[str], header: str) 
     assert reply.headers["WWW-Authenticate"] == f'Bearer error="insufficient_scope"{header}'
 
 
+# --- a token that ends too early ---------------------------------------------------------------
+
+EARLY = Refusal(
+    Reason.TOKEN_LIFETIME_TOO_SHORT,
+    divergence=dataclasses.replace(
+        DIVERGENCE, missing=frozenset(), needed_lifetime=600.0, remaining_lifetime=190.7
+    ),
+)
+EARLY_TOLD = (
+    'TokenLifetimeTooShort: refused before any task was created: skill "merge" (named by metadata skillId) needs a '
+    "token that is valid for at least 10m; the one presented by planner expires in 3m 10s; "
+    "obtain one that is valid for longer"
+)
+EARLY_METADATA = {
+    "skill": "merge",
+    "chosen_by": "named by metadata skillId",
+    "needed_seconds": "600",
+    "remaining_seconds": "190",
+    "presented_by": "planner",
+    "decision_id": "d-1",
+}
+EARLY_INFOS = [
+    an_info("UNSUPPORTED_OPERATION", "a2a-protocol.org", EARLY_METADATA),
+    an_info("TOKEN_LIFETIME_TOO_SHORT", "a2a-sidecar", EARLY_METADATA),
+]
+
+
+@pytest.mark.parametrize(
+    ("form", "status", "body"),
+    [
+        pytest.param(
+            J10,
+            200,
+            {
+                "jsonrpc": "2.0",
+                "id": "r-1",
+                "error": {"code": -32004, "message": EARLY_TOLD, "data": EARLY_INFOS},
+            },
+            id="1.0 JSON-RPC",
+        ),
+        pytest.param(
+            J03,
+            200,
+            {
+                "jsonrpc": "2.0",
+                "id": "r-1",
+                "error": {"code": -31403, "message": EARLY_TOLD, "data": EARLY_INFOS[1:]},
+            },
+            id="0.3 JSON-RPC",
+        ),
+        pytest.param(
+            R10,
+            403,
+            {
+                "error": {
+                    "code": 403,
+                    "status": "PERMISSION_DENIED",
+                    "message": EARLY_TOLD,
+                    "details": EARLY_INFOS,
+                }
+            },
+            id="1.0 HTTP+JSON",
+        ),
+        pytest.param(R03, 403, {"code": -31403, "message": EARLY_TOLD}, id="0.3 HTTP+JSON"),
+    ],
+)
+def test_a_token_that_ends_too_early(form: Form, status: int, body: dict[str, Any]) -> None:
+    reply = encode(EARLY, form)
+    assert (reply.status, reply.body) == (status, compact(body))
+    assert reply.headers["WWW-Authenticate"] == (
+        'Bearer error="invalid_token", '
+        'error_description="the token expires too early; one that is valid for at least 10m is needed"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("needed", "remaining", "told"),
+    [
+        pytest.param(
+            5400.0, 3600.0, "at least 1h 30m; the one presented by planner expires in 1h", id="whole"
+        ),
+        pytest.param(
+            0.2, 0.1, "at least 1s; the one presented by planner expires in 0s", id="less than a second"
+        ),
+        pytest.param(
+            60.0, -4.2, "at least 1m; the one presented by planner expires in 0s", id="within the leeway"
+        ),
+        pytest.param(
+            90061.0,
+            86400.0,
+            "at least 1d 1h 1m 1s; the one presented by planner expires in 1d",
+            id="days and seconds",
+        ),
+    ],
+)
+def test_how_long_is_told(needed: float, remaining: float, told: str) -> None:
+    divergence = dataclasses.replace(DIVERGENCE, needed_lifetime=needed, remaining_lifetime=remaining)
+    reply = encode(Refusal(Reason.TOKEN_LIFETIME_TOO_SHORT, divergence=divergence), J10)
+    assert told in message(reply)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        pytest.param(
+            {"skill": "", "chosen_by": "no skill named: union of all skills", "presented_by": ""},
+            "TokenLifetimeTooShort: refused before any task was created: the agent (no skill named: union of all "
+            "skills) needs a token that is valid for at least 10m; the one it was sent expires in 3m 10s; "
+            "obtain one that is valid for longer",
+            id="no skill, presented by nobody known",
+        ),
+        pytest.param(
+            {"after_creation": True},
+            EARLY_TOLD.replace(
+                "refused before any task was created",
+                "the agent made a new task and was asked to cancel it",
+            ),
+            id="found out when the task was there",
+        ),
+    ],
+)
+def test_what_is_told_of_an_early_end(change: dict[str, Any], told: str) -> None:
+    assert EARLY.divergence is not None
+    refusal = dataclasses.replace(EARLY, divergence=dataclasses.replace(EARLY.divergence, **change))
+    assert message(encode(refusal, J10)) == told
+
+
 # --- everything else -------------------------------------------------------------------------
 
 
@@ -328,6 +455,7 @@ def test_what_of_the_scopes_reaches_the_header(required: set[str], header: str) 
         (Reason.SCOPE_DIVERGENCE, 200, 403, 403, -32004, -31403, "PERMISSION_DENIED", False),
         (Reason.INSUFFICIENT_SCOPE, 200, 403, 403, -32004, -31403, "PERMISSION_DENIED", False),
         (Reason.UNKNOWN_SKILL, 200, 403, 403, -32004, -31403, "PERMISSION_DENIED", False),
+        (Reason.TOKEN_LIFETIME_TOO_SHORT, 200, 403, 403, -32004, -31403, "PERMISSION_DENIED", False),
         (Reason.PUSH_TARGET_REFUSED, 200, 400, 400, -32602, -32602, "INVALID_ARGUMENT", False),
         (Reason.AGENT_NOT_FOUND, 404, 404, 404, -32601, -32601, "NOT_FOUND", False),
         (Reason.LEDGER_UNAVAILABLE, 503, 503, 503, -32603, -32603, "UNAVAILABLE", True),
@@ -419,6 +547,30 @@ def test_a_challenge_that_cannot_be_sent_becomes_a_plain_one(challenge: str | No
         encode(Refusal(Reason.UNAUTHENTICATED, challenge=challenge), J10).headers["WWW-Authenticate"]
         == "Bearer"
     )
+
+
+@pytest.mark.parametrize("form", list(FORMS))
+def test_a_nonce_for_proofs_is_a_header_that_is_not_cached(form: str) -> None:
+    challenge = 'DPoP error="use_dpop_nonce", algs="ES256"'
+    reply = encode(Refusal(Reason.UNAUTHENTICATED, challenge=challenge, nonce="n-0_1"), FORMS[form])
+    assert reply.status == 401
+    assert reply.headers.getall("DPoP-Nonce") == ["n-0_1"]
+    assert reply.headers["Cache-Control"] == "no-store"
+    assert reply.headers["WWW-Authenticate"] == challenge
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        pytest.param(Refusal(Reason.UNAUTHENTICATED), id="none"),
+        pytest.param(Refusal(Reason.UNAUTHENTICATED, nonce="a b"), id="a space"),
+        pytest.param(Refusal(Reason.UNAUTHENTICATED, nonce="a\r\nX-Evil: 1"), id="a line break"),
+        pytest.param(Refusal(Reason.UNAUTHENTICATED, nonce="ü"), id="not ASCII"),
+        pytest.param(Refusal(Reason.NOT_FOUND, nonce="n-0"), id="with another reason"),
+    ],
+)
+def test_what_is_no_nonce_is_not_sent(refusal: Refusal) -> None:
+    assert "DPoP-Nonce" not in encode(refusal, J10).headers
 
 
 def test_unsupported_operation_carries_the_protocols_error_info() -> None:

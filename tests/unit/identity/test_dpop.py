@@ -635,10 +635,6 @@ async def test_workers_on_one_ledger_know_each_others_nonces(strict: Bench) -> N
 # --- what is told ----------------------------------------------------------------------------
 
 
-def test_the_challenge_names_the_algorithms(bench: Bench) -> None:
-    assert bench.proofs.challenge == 'DPoP algs="ES256 ES384 ES512 RS256 PS256 EdDSA"'
-
-
 async def test_nothing_of_a_proof_is_told_to_anybody(bench: Bench) -> None:
     canary = "canary-7f3a"
     key = ProofKey("ES256", 0)

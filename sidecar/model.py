@@ -356,6 +356,7 @@ class Reason(Enum):
     SCOPE_DIVERGENCE = "capability_scope_divergence"
     INSUFFICIENT_SCOPE = "insufficient_scope"
     UNKNOWN_SKILL = "unknown_skill"
+    TOKEN_LIFETIME_TOO_SHORT = "token_lifetime_too_short"
     PUSH_TARGET_REFUSED = "push_target_refused"
     PUSH_LIMIT_REACHED = "push_limit_reached"
     # whose it is: all of these are one answer on the wire
@@ -385,6 +386,7 @@ class Divergence:
     """What `CapabilityScopeDivergence` tells: the skill, what it needs, what the token holds.
 
     `after_creation`: the agent made a task although the call continued one; it was asked to cancel it.
+    `needed_lifetime` and `remaining_lifetime` are in seconds, and of `TOKEN_LIFETIME_TOO_SHORT` only.
     """
 
     skill: str
@@ -394,6 +396,8 @@ class Divergence:
     missing: frozenset[str]
     presented_by: str = ""
     after_creation: bool = False
+    needed_lifetime: float = 0.0
+    remaining_lifetime: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,6 +408,7 @@ class Refusal:
     detail: str = ""
     divergence: Divergence | None = None
     challenge: str | None = None  # the whole WWW-Authenticate value
+    nonce: str = ""  # for DPoP proofs (RFC 9449 §9)
     internal: str = ""
 
 
@@ -460,12 +465,16 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """A request without its body. `target` is the request target as sent, undecoded."""
+    """A request without its body. `target` is the request target as sent, undecoded.
+
+    `certificate` (DER) is the caller's on this connection, verified by TLS; None where there is none.
+    """
 
     method: str
     target: str
     headers: CIMultiDictProxy[str]
     http_version: tuple[int, int] = (1, 1)
+    certificate: bytes | None = None
 
 
 class Exchange(Protocol):

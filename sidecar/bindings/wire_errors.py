@@ -111,6 +111,10 @@ ON_THE_WIRE: Final[Mapping[Reason, WireError]] = MappingProxyType(
         Reason.SCOPE_DIVERGENCE: _policy("CapabilityScopeDivergence: refused before any task was created"),
         Reason.INSUFFICIENT_SCOPE: _policy("InsufficientScope: refused before the agent was asked"),
         Reason.UNKNOWN_SKILL: _policy("UnknownSkill: refused before any task was created"),
+        # No 401: the credential is good, only not for this, and a 401 has clients ask for one just like it.
+        Reason.TOKEN_LIFETIME_TOO_SHORT: _policy(
+            "TokenLifetimeTooShort: refused before any task was created"
+        ),
         Reason.PUSH_TARGET_REFUSED: _unreadable(-32602, "the push notification target is not allowed"),
         # No 429, which meshes repeat: only the caller can make room.
         Reason.PUSH_LIMIT_REACHED: WireError(

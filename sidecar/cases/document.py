@@ -10,9 +10,9 @@ import difflib
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from sidecar.config import Model
+from sidecar.config import Model, Seconds
 from sidecar.model import Reason
 
 NOBODY: Final = "nobody"
@@ -59,6 +59,12 @@ def _scope(value: str) -> str:
     return value
 
 
+def _with_unit(value: object) -> object:
+    if value is not None and not isinstance(value, str):
+        raise ValueError("a duration is expected; write it with its unit, as in `60s`, `10m`, `1h`")
+    return value
+
+
 def _body(value: object) -> object:
     if value is not None and not isinstance(value, str | dict | tuple):
         raise ValueError(
@@ -87,6 +93,8 @@ class Who(Model):
     """The value of the issuer's tenant claim."""
     client: Text | None = None
     """`azp` and `client_id`."""
+    expires_in: Annotated[Seconds | None, BeforeValidator(_with_unit)] = Field(default=None, gt=0)
+    """How long the token is still valid. Default: it does not expire."""
 
 
 class Owned(Model):

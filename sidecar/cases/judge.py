@@ -22,6 +22,7 @@ from sidecar.config import Agent, Config, Document, Problem
 from sidecar.identity import Identity
 from sidecar.identity.claims import principal
 from sidecar.identity.invalid import InvalidToken
+from sidecar.ledger.memory import MemoryLedger
 from sidecar.model import (
     Call,
     Decision,
@@ -41,6 +42,8 @@ from sidecar.policy.decide import Known, decide, look_ups, may_pass
 from sidecar.proxy.agents import Agents, GuardedAgent, View, build_view, fronting_of, public_card
 from sidecar.proxy.body import read_body, read_for_form
 from sidecar.proxy.cards import CardSet, Served
+
+NOBODY = Head("GET", "/", CIMultiDictProxy(CIMultiDict()))  # a request without a credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +138,10 @@ async def _outcome(case: Case, standing: Standing) -> Outcome:
     except Refused as refused:
         return _told(refused.refusal, None)
     owned = _facts(case.owns, agent.name)
-    asked = look_ups(call, who, view.policy)
+    now = _no_clock()
+    asked = look_ups(call, who, view.policy, now)
     # Nor are names resolved: what a permit of a webhook leaves open stays open.
-    known = Known({resource: owned[resource] for resource in asked.resources if resource in owned})
+    known = Known({resource: owned[resource] for resource in asked.resources if resource in owned}, now=now)
     return _told(decide(call, who, view.policy, known), call)
 
 
@@ -187,8 +191,10 @@ def identity_of(config: Config) -> Identity:
         config.ownership.owner_claims,
         config.limits.token,
         config.asked_claims,
+        memory=MemoryLedger(now=_no_clock),
         now=_no_clock,
         clock=_no_clock,
+        here=False,
     )
 
 
@@ -250,7 +256,7 @@ async def _caller(case: Case, standing: Standing, audiences: tuple[str, ...] | N
     """Whoever a verified token with these claims speaks for."""
     who = case.who
     if not isinstance(who, Who):
-        return await standing.identity.authenticate(CIMultiDictProxy(CIMultiDict()), audiences)
+        return await standing.identity.authenticate(NOBODY, audiences)
     trusted = {issuer.issuer: issuer for issuer in standing.config.identity.issuers}
     issuer = trusted.get(who.issuer or next(iter(trusted)))
     if issuer is None:
@@ -261,8 +267,9 @@ async def _caller(case: Case, standing: Standing, audiences: tuple[str, ...] | N
         claims[names.tenant] = who.tenant
     claims |= {name: list(who.scopes) for name in names.scopes[:1]} | {names.subject: who.subject}
     try:
+        ends = who.expires_in  # the clock of a case stands at zero
         return principal(
-            claims, issuer, standing.config.ownership.owner_claims, 0.0, standing.config.asked_claims
+            claims, issuer, standing.config.ownership.owner_claims, ends, standing.config.asked_claims
         )
     except InvalidToken as error:
         return error.refusal

@@ -119,6 +119,9 @@ def _why(outcome: Outcome) -> Iterator[str]:
         yield f"read as:  {outcome.operation} ({outcome.dialect})"
     if outcome.divergence:
         yield f"scopes:   needs {_listed(outcome.divergence.required)}; holds {_listed(outcome.divergence.held)}"
+    if outcome.divergence and outcome.divergence.needed_lifetime:
+        needed, left = outcome.divergence.needed_lifetime, outcome.divergence.remaining_lifetime
+        yield f"lifetime: needs {needed:.0f}s; {left:.0f}s left"
     if outcome.chosen_by:
         yield f"skill:    {outcome.chosen_by}"
     for said in dict.fromkeys(filter(None, (outcome.detail, outcome.internal))):

@@ -6,8 +6,10 @@ Never: awaits, reads a clock, mentions a status code.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from sidecar.model import (
     PUSHES,
@@ -45,11 +47,12 @@ class LookUps:
 @dataclass(frozen=True, slots=True)
 class Known:
     """What was found out. `needs` is set where the caller's extended card was judged too, `addresses` (by host, empty
-    where a name has none) once the hosts a permit asked for were resolved."""
+    where a name has none) once the hosts a permit asked for were resolved. `now` is in seconds since the epoch."""
 
     facts: Facts = field(default_factory=dict)
     needs: Needs | None = None
     addresses: Mapping[str, Collection[str]] | None = None
+    now: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,8 @@ class Guarded:
 
 NOTHING = LookUps()
 
+_LONGEST_NAME: Final = 100  # characters of a skill's name that are told
+
 WATCH = {
     Operation.SEND_MESSAGE: Watch.RECORD,
     Operation.SEND_STREAMING_MESSAGE: Watch.RECORD,
@@ -71,11 +76,11 @@ WATCH = {
 }
 
 
-def look_ups(call: Decoded, who: Principal | Refusal, policy: Policy) -> LookUps:
-    """Nothing for whom authentication or scopes already settle: existence must not show through the ledger."""
+def look_ups(call: Decoded, who: Principal | Refusal, policy: Policy, now: float = 0.0) -> LookUps:
+    """Nothing for whom the credential or its scopes already settle: existence must not show through the ledger."""
     if not isinstance(call, Call) or not isinstance(who, Principal):
         return NOTHING
-    if any(mode is Mode.ENFORCE for mode, refusal in _before_look_up(call, who, policy) if refusal):
+    if any(mode is Mode.ENFORCE for mode, refusal in _before_look_up(call, who, policy, now) if refusal):
         return NOTHING
     guarded = policy.scopes is not Mode.DISABLED and call.operation in SENDS and who.scopes is not None
     creates = call.operation in SENDS and call.task_id is None
@@ -103,26 +108,32 @@ def may_pass(who: Principal | Refusal, path: str, policy: Policy) -> bool:
     return isinstance(who, Principal) or opened or policy.mode is not Mode.ENFORCE
 
 
-def guard(call: Call, who: Principal, policy: Policy, needs: Needs | None) -> Guarded:
-    """The life-cycle rule: a task may be created only if the token covers the skill's whole life (S_card ⊆ S_token)."""
+def guard(call: Call, who: Principal, policy: Policy, needs: Needs | None, now: float) -> Guarded:
+    """The life-cycle rule: a task may be created only if the token covers the skill's whole life (S_card ⊆ S_token), and
+    lives as long as the policy asks. `now` is when the call came in, in seconds since the epoch."""
     if who.scopes is None or policy.scopes is Mode.DISABLED:
         return Guarded()
     if needs is None:
         return Guarded(refusal=Refusal(Reason.CARD_UNAVAILABLE, internal="no usable agent card"))
     found = needs.for_call(call.skill)
     if isinstance(found, UnknownSkill):
-        return Guarded(
-            found.skill, found.chosen_by, Refusal(Reason.UNKNOWN_SKILL, internal="skill not on the card")
-        )
+        # The caller may have written it, in bytes no record can hold (a header that is not UTF-8) and as long as a body.
+        name = found.skill[:_LONGEST_NAME].encode("utf-8", "replace").decode()
+        refusal = Refusal(Reason.UNKNOWN_SKILL, f"`{name}` ({found.chosen_by})")
+        return Guarded(found.skill, found.chosen_by, refusal)
     need, skill, chosen_by = found
     held = widen(who.scopes, policy.implies)
     missing = need.missing(held)
-    if need.satisfiable and missing is None:
+    remaining = math.inf if who.expires_at is None else who.expires_at - now
+    if missing is None and remaining >= need.lifetime:
         return Guarded(skill, chosen_by)
     divergence = Divergence(
         skill, chosen_by, need.required(held), who.scopes, missing or frozenset(), who.presented_by
     )
-    return Guarded(skill, chosen_by, Refusal(Reason.SCOPE_DIVERGENCE, divergence=divergence))
+    if missing is not None:
+        return Guarded(skill, chosen_by, Refusal(Reason.SCOPE_DIVERGENCE, divergence=divergence))
+    short = replace(divergence, needed_lifetime=need.lifetime, remaining_lifetime=remaining)
+    return Guarded(skill, chosen_by, Refusal(Reason.TOKEN_LIFETIME_TOO_SHORT, divergence=short))
 
 
 def _judge(
@@ -138,9 +149,9 @@ def _judge(
     if isinstance(call, Unreadable):
         yield policy.mode, Refusal(call.reason, call.detail)
         return
-    yield from _before_look_up(call, who, policy, known.needs)
+    yield from _before_look_up(call, who, policy, known.now, known.needs)
     if call.task_id is not None and ownership.creates(call, policy, known.facts):
-        yield policy.scopes, guard(call, who, policy, known.needs or policy.needs).refusal
+        yield policy.scopes, guard(call, who, policy, known.needs or policy.needs, known.now).refusal
     yield policy.ownership, _as_miss(ownership.check(call, who, policy, known.facts), call, policy)
     if known.addresses is not None:
         yield policy.push, push.unresolved(push.to_resolve(call, policy.webhooks), known.addresses)
@@ -154,7 +165,7 @@ def _as_miss(refusal: Refusal | None, call: Call, policy: Policy) -> Refusal | N
 
 
 def _before_look_up(
-    call: Call, who: Principal, policy: Policy, needs: Needs | None = None
+    call: Call, who: Principal, policy: Policy, now: float, needs: Needs | None = None
 ) -> Iterator[tuple[Mode, Refusal | None]]:
     """What can be said of a call without knowing what exists."""
     if call.operation is Operation.LIST_TASKS and not policy.lists:
@@ -164,7 +175,7 @@ def _before_look_up(
         divergence = Divergence("", "per operation", required, who.scopes, missing, who.presented_by)
         yield policy.scopes, Refusal(Reason.INSUFFICIENT_SCOPE, divergence=divergence)
     if call.operation in SENDS and call.task_id is None:
-        yield policy.scopes, guard(call, who, policy, needs or policy.needs).refusal
+        yield policy.scopes, guard(call, who, policy, needs or policy.needs, now).refusal
     if call.push:
         yield policy.push, push.refusal(call, policy.webhooks, offered=policy.offers_push)
 
@@ -209,7 +220,7 @@ def _permit(
         passing = call if not isinstance(call, Unreadable) else Other(call.form, call.target, path="")
         return Permit(passing, who if isinstance(who, Principal) else None, Watch.PASS, observed=observed)
     creates = ownership.creates(call, policy, known.facts)
-    guarded = guard(call, who, policy, known.needs or policy.needs) if creates else Guarded()
+    guarded = guard(call, who, policy, known.needs or policy.needs, known.now) if creates else Guarded()
     owned = policy.ownership is not Mode.DISABLED
     watch = _watch(call, policy)
     return Permit(

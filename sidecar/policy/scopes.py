@@ -1,6 +1,7 @@
 """Scope arithmetic and the life-cycle requirement.
 
-Owns: widening scope sets, and what a submission needs, by skill, from policy and cards.
+Owns: widening scope sets, and what a submission needs, by skill, from policy and cards: scopes, and how long a token
+must live.
 Never: reads a token, fetches a card, or decides; nothing here is computed per call but set operations.
 """
 
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
-from sidecar.config import Scopes
+from sidecar.config import Scopes, Skill
 from sidecar.model import Alternative, Card, NamedSkill, Scheme
 
 # What a bearer credential can satisfy (OpenAPI 3.2 §4.27): OAuth 2, OpenID Connect, HTTP bearer.
@@ -48,10 +49,12 @@ class Need:
 
     `options` is never empty: covering any one of them is enough (under `alternatives: all` there
     is one). `satisfiable` False: no alternative that a bearer credential could satisfy.
+    `lifetime`: for how many seconds a token must still be valid when the task is submitted.
     """
 
     options: tuple[frozenset[str], ...]
     satisfiable: bool = True
+    lifetime: float = 0.0
 
     def missing(self, held: frozenset[str]) -> frozenset[str] | None:
         """None if `held` covers the need, else what it lacks of the option it lacks least of.
@@ -112,8 +115,9 @@ def _unnamed(
     card_level = [_level(card.requirements, card, scopes) for card in cards]
     if rule == "card" or not by_skill:
         return _together([*card_level, _lifecycle(scopes, None)]), "", _UNNAMED[rule]
-    # Each skill brings the operations its own tasks traverse; the task will be one of theirs.
-    return _together([*card_level, *by_skill.values()]), "", _UNNAMED[rule]
+    # Each skill brings the operations its own tasks traverse, and the card level where that is its own; the task will be
+    # one of theirs. So whoever could name every skill need not name one.
+    return _together([*(() if declared else card_level), *by_skill.values()]), "", _UNNAMED[rule]
 
 
 def _chosen(by_skill: Mapping[str, Need], id_: str, chosen_by: str) -> tuple[Need, str, str] | UnknownSkill:
@@ -124,7 +128,7 @@ def _chosen(by_skill: Mapping[str, Need], id_: str, chosen_by: str) -> tuple[Nee
 def _skill_need(id_: str, scopes: Scopes, cards: Sequence[Card]) -> Need:
     """Policy wins over the cards; the life cycle is added to either."""
     listed = scopes.skills.get(id_)
-    lifecycle = _lifecycle(scopes, listed.traverses if listed else None)
+    lifecycle = _lifecycle(scopes, listed)
     if listed and listed.scopes is not None:
         return _together([Need((frozenset(listed.scopes),)), lifecycle])
     return _together([*_card_needs(id_, scopes, cards), lifecycle])
@@ -160,24 +164,25 @@ def _level(alternatives: Sequence[Alternative], card: Card, scopes: Scopes) -> N
     return Need(_options(covered) if scopes.alternatives == "any" else (_union(covered),))
 
 
-def _lifecycle(scopes: Scopes, traverses: Sequence[str] | None) -> Need:
-    """The scopes of every operation a task may go through; of all of them by default."""
-    return Need(
-        (_union(names for op, names in scopes.lifecycle.items() if traverses is None or op in traverses),)
-    )
+def _lifecycle(scopes: Scopes, skill: Skill | None) -> Need:
+    """The scopes of every operation a task may go through (all of them by default), and how long that takes."""
+    traverses = skill.traverses if skill else None
+    own = skill.min_remaining_lifetime if skill else None
+    names = (names for op, names in scopes.lifecycle.items() if traverses is None or op in traverses)
+    return Need((_union(names),), lifetime=scopes.min_remaining_lifetime if own is None else own)
 
 
 def _together(needs: Iterable[Need]) -> Need:
-    """All of `needs` at once: one option of each, in every combination."""
+    """All of `needs` at once: one option of each, in every combination, and the longest lifetime."""
     options: tuple[frozenset[str], ...] = (_NOTHING,)
-    satisfiable = True
+    satisfiable, lifetime = True, 0.0
     for need in needs:
-        satisfiable = satisfiable and need.satisfiable
+        satisfiable, lifetime = satisfiable and need.satisfiable, max(lifetime, need.lifetime)
         if len(options) * len(need.options) > _MOST_OPTIONS:
             options = (_union([*options, *need.options]),)
         else:
             options = _options([one | other for one, other in product(options, need.options)])
-    return Need(options, satisfiable)
+    return Need(options, satisfiable, lifetime)
 
 
 def _options(sets: Sequence[frozenset[str]]) -> tuple[frozenset[str], ...]:

@@ -6,6 +6,7 @@ Never: per-request state.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sidecar.config import Limits, Lists
@@ -33,3 +34,4 @@ class Deps:
     page_tokens: PageTokens
     limits: Limits
     names: Names
+    now: Callable[[], float]  # seconds since the epoch

@@ -70,12 +70,14 @@ async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
     if (card := public_card(exchange.head, target, view)) is not None:
         return card
 
-    who = await deps.identity.authenticate(exchange.head.headers, agent.audiences)
+    url = agent.public_address(exchange.head.target)
+    who = await deps.identity.authenticate(exchange.head, agent.audiences, url)
     body = await read(exchange, target, who, view, deps, progress)
     call = decode(exchange.head, target, body.whole, view.surface)
     progress.form = call.form
-    asked = look_ups(call, who, view.policy)
-    known = await look_up(asked, call, who, exchange, agent, view, deps)
+    now = deps.now()
+    asked = look_ups(call, who, view.policy, now)
+    known = await look_up(asked, call, who, exchange, agent, view, deps, now)
     decision = decide(call, who, view.policy, known)
     if isinstance(decision, Permit) and decision.resolve and decision.who is not None:
         addresses = await deps.names.resolve(decision.resolve, decision.who.owner)
@@ -111,8 +113,9 @@ async def look_up(
     agent: GuardedAgent,
     view: View,
     deps: Deps,
+    now: float,
 ) -> Known:
-    """Fetch what `look_ups` asked for. Raises LedgerUnavailable, Refused."""
+    """Fetch what `look_ups` asked for. `now` is when the call came in. Raises LedgerUnavailable, Refused."""
     if not isinstance(call, Call) or not isinstance(who, Principal):
         return Known()
     try:
@@ -120,10 +123,10 @@ async def look_up(
     except LedgerUnavailable:
         if view.policy.ownership is Mode.ENFORCE:
             raise
-        return Known()
+        return Known(now=now)
     if not asked.extended_card:
-        return Known(facts)
-    return Known(facts, await agent.needs_with_extended(call, exchange.head, view))
+        return Known(facts, now=now)
+    return Known(facts, await agent.needs_with_extended(call, who, exchange.head, view), now=now)
 
 
 def _refusal_reply(refusal: Refusal, exchange: Exchange, deps: Deps, progress: Progress) -> Reply:

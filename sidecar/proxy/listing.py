@@ -171,6 +171,7 @@ class Listing:
             raise problem
 
     async def _get_one(self, id_: str, fact: Fact) -> None:
+        """Raises Refused, Answered, LedgerUnavailable."""
         self._left -= 1
         task = Resource(self._agent.name, Kind.TASK, id_)
         try:
@@ -187,6 +188,7 @@ class Listing:
         )
         watcher = self._watcher(call, task, fact)
         status, got, raw = await self._ask(request.method, request.target, request.headers, request.body)
+        self._agent.onward.require_accepted(self._who, status, got)
         plain, seen = self._read(raw, status, got, watcher)
         if seen.not_found:
             self._gone.add(id_)
@@ -203,15 +205,13 @@ class Listing:
 
     def _watcher(self, call: Call, task: Resource, fact: Fact) -> Watcher:
         permit = permit_to_get(self._permit, call, task, fact)
-        return Watcher(permit, self._view.policy, self._deps, self._exchange.id, _never)
+        return Watcher(permit, self._view.policy, self._deps, self._exchange.id, _never, _nothing)
 
     async def _ask(
         self, method: str, target: str, own: Mapping[str, str], body: bytes
     ) -> tuple[int, CIMultiDictProxy[str], bytes]:
         limits = self._deps.limits
-        sent = headers.for_own_request(
-            self._exchange.head.headers, own, strip_credentials=self._agent.strips_credentials
-        )
+        sent = self._agent.onward.own_request(self._exchange.head.headers, self._who, own)
         try:
             return await self._agent.upstream.ask(
                 method, target, sent, body, limit=limits.reply, timeout=limits.connect_timeout * 4
@@ -262,6 +262,10 @@ class Listing:
 def _failed(what: str) -> Refused:
     """Nothing the caller asked for has happened, so they may ask again."""
     return Refused(Reason.AGENT_UNAVAILABLE, internal=f"while listing: {what}")
+
+
+async def _nothing() -> None:
+    """A GetTask makes no task that could need anything."""
 
 
 _never: Callable[[str], None] = lambda _: None  # noqa: E731 - a GetTask makes no task to abandon

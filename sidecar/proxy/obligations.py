@@ -6,7 +6,7 @@ Never: decides.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -29,11 +29,13 @@ from sidecar.model import (
     Reply,
     Watch,
 )
+from sidecar.policy.scopes import Needs
 from sidecar.proxy import headers
 from sidecar.proxy.agents import GuardedAgent, View
 from sidecar.proxy.body import Body, inflate
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.listing import Listing
+from sidecar.proxy.onward import TokenRefused
 from sidecar.proxy.stream import WatchedStream
 from sidecar.proxy.tunnel import PROTOCOL, open_tunnel
 from sidecar.proxy.upstream import UpstreamReply
@@ -83,19 +85,27 @@ class Carrier:
         if head.method != "GET" or offered != [PROTOCOL]:
             raise Refused(Reason.UPGRADE_REFUSED, "only WebSocket may be switched to")
         tunnel, got = await open_tunnel(
-            self._agent.upstream_url, self._permit, self._sent(), self._deps.limits
+            self._agent.upstream_url,
+            self._permit,
+            self._sent(),
+            self._deps.limits,
+            self._agent.upstream.tls_options(),
+            self._require_accepted,
         )
         out = headers.to_downstream(CIMultiDictProxy(got), self._agent.upstream_url, self._agent.public_url)
         out.update({"Connection": "Upgrade", "Upgrade": PROTOCOL})
         return Reply(101, out, tunnel=tunnel)
 
     async def _watched(self) -> Reply:
-        watcher = Watcher(self._permit, self._view.policy, self._deps, self._exchange.id, self._abandon)
+        watcher = Watcher(
+            self._permit, self._view.policy, self._deps, self._exchange.id, self._abandon, self._needs
+        )
         await watcher.reserve()
         try:
             reply = await self._forward(self._body.whole)
         except Refused as refused:
-            if refused.refusal.reason is Reason.AGENT_UNAVAILABLE:  # nothing was sent
+            # Nothing was sent, or nothing came of it.
+            if refused.refusal.reason is Reason.AGENT_UNAVAILABLE or isinstance(refused, TokenRefused):
                 await watcher.unreserve()
             raise
         if _media_type(reply) == _EVENT_STREAM and reply.status < 300:
@@ -103,9 +113,9 @@ class Carrier:
         return await self._unary(reply, watcher)
 
     def _sent(self) -> CIMultiDict[str]:
-        return headers.to_upstream(
+        return self._agent.onward.forwarded(
             self._exchange.head.headers,
-            strip_credentials=self._agent.strips_credentials,
+            self._permit.who,
             plain_reply=self._permit.watch is not Watch.PASS,
             inflated=self._body.inflated,
         )
@@ -114,7 +124,16 @@ class Carrier:
         head, sent = self._exchange.head, self._sent()
         if isinstance(body, AsyncIterator) and "Content-Length" in head.headers:
             sent["Content-Length"] = head.headers["Content-Length"]
-        return await self._agent.upstream.forward(self._permit, head.method, sent, body or None)
+        reply = await self._agent.upstream.forward(self._permit, head.method, sent, body or None)
+        try:
+            self._require_accepted(reply.status, reply.headers)
+        except TokenRefused:
+            reply.close()
+            raise
+        return reply
+
+    def _require_accepted(self, status: int, got: Mapping[str, str]) -> None:
+        self._agent.onward.require_accepted(self._permit.who, status, got)
 
     def _down(self, reply: UpstreamReply) -> CIMultiDict[str]:
         return headers.to_downstream(reply.headers, self._agent.upstream_url, self._agent.public_url)
@@ -219,6 +238,16 @@ class Carrier:
             out.popall(name, None)
         return with_card(raw, rewritten, self._permit.call.dialect)
 
+    async def _needs(self) -> Needs | None:
+        """What a task of this caller needs, their extended card included (design §4). Raises Refused."""
+        call, who, policy = self._permit.call, self._permit.who, self._view.policy
+        assert isinstance(call, Call)
+        assert who is not None
+        if not policy.offers_extended_card or who.scopes is None:
+            return policy.needs
+        own = await self._agent.needs_with_extended(call, who, self._exchange.head, self._view)
+        return own or policy.needs
+
     def _abandon(self, task_id: str) -> None:
         """Nobody can be given this new task: ask the agent to cancel it, on the side (design §2.3)."""
         self._deps.background.start(self._cancel(task_id))
@@ -226,12 +255,10 @@ class Carrier:
     async def _cancel(self, task_id: str) -> None:
         assert isinstance(self._permit.call, Call)
         request = cancel_request(self._permit.call, task_id)
-        sent = headers.for_own_request(
-            self._exchange.head.headers, request.headers, strip_credentials=self._agent.strips_credentials
-        )
+        sent = self._agent.onward.own_request(self._exchange.head.headers, self._permit.who, request.headers)
         limits = self._deps.limits
         try:
-            status, _, _ = await self._agent.upstream.ask(
+            status, got, _ = await self._agent.upstream.ask(
                 request.method,
                 request.target,
                 sent,
@@ -239,6 +266,7 @@ class Carrier:
                 limit=limits.reply,
                 timeout=limits.connect_timeout * 4,
             )
+            self._require_accepted(status, got)
         except Refused as refused:
             outcome, detail = "cancel_failed", refused.refusal.reason.value
         else:

@@ -6,7 +6,7 @@ Never: decides who may call; that was the permit's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 import structlog
@@ -30,6 +30,7 @@ from sidecar.model import (
 from sidecar.policy import ownership
 from sidecar.policy.decide import guard
 from sidecar.policy.rules import Policy
+from sidecar.policy.scopes import Needs
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.webhooks import WebhookCount
 
@@ -42,9 +43,17 @@ class Watcher:
     """Watches the reply to one permitted call. `admit` everything before it is released."""
 
     def __init__(
-        self, permit: Permit, policy: Policy, deps: Deps, decision_id: str, abandon: Callable[[str], None]
+        self,
+        permit: Permit,
+        policy: Policy,
+        deps: Deps,
+        decision_id: str,
+        abandon: Callable[[str], None],
+        needs: Callable[[], Awaitable[Needs | None]],
     ) -> None:
-        """`abandon` starts cancelling a new task, by id, that cannot be given to its caller."""
+        """`abandon` starts cancelling a new task, by id, that cannot be given to its caller; `needs` finds what one needs
+        that the call did not ask for, and may raise Refused.
+        """
         assert isinstance(permit.call, Call)
         assert permit.who is not None
         self.permit = permit
@@ -53,8 +62,10 @@ class Watcher:
         self.settled = permit.watch is not Watch.RECORD
         self._policy = policy
         self._deps = deps
+        self._came_at = deps.now()
         self._id = decision_id
         self._abandon = abandon
+        self._needs = needs
         self._webhooks = self._count_of(permit.webhooks) if permit.webhooks is not None else None
         # What is only reserved is not recorded yet: this call makes it final itself.
         self._released: dict[Resource, Fact] = {r: f for r, f in permit.known.items() if not f.provisional}
@@ -129,7 +140,7 @@ class Watcher:
             return
         skill, held = self.permit.skill, self.who.scopes or frozenset()
         if task in new and task is not None:
-            skill = self._judge_new_task(task, shown)
+            skill = await self._judge_new_task(task, shown)
         context_id = context.id if context else seen.context_id
         fact = Fact(self.permit.tenant, context_id, seen.state, seen.status_at, skill or None, held)
         picked = self._policy.callers_pick_task_ids
@@ -162,7 +173,7 @@ class Watcher:
         took = seen.shape in _TASK_SHAPES or seen.shape is Shape.MESSAGE
         return ownership.named_context(self.call, self._policy) if took and not seen.context_id else None
 
-    def _judge_new_task(self, task: Resource, context: Resource | None) -> str:
+    async def _judge_new_task(self, task: Resource, context: Resource | None) -> str:
         """A task id not named in the call: the call has created. Returns the skill it was judged by."""
         made_before = any(r.kind is Kind.TASK and r not in self.permit.known for r in self._released)
         if made_before and self.permit.enforcing and (context is None or context not in self._released):
@@ -170,9 +181,18 @@ class Watcher:
             raise Refused(Reason.FOREIGN_REPLY, internal="a second task outside the caller's context")
         if self.permit.creates:
             return self.permit.skill
-        guarded = guard(self.call, self.who, self._policy, self._policy.needs)
-        if guarded.refusal is not None and self._policy.scopes == "enforce":
+        # Judged as if it had said so at once: how long the agent took is not what the token lacked.
+        try:
+            guarded = guard(self.call, self.who, self._policy, await self._needs(), self._came_at)
+        except Refused as unknown:  # nobody can say what it needs
+            self.note("created_unjudged", unknown.refusal.reason.value)
+            if self._policy.scopes != "enforce":
+                return ""
+            self._abandon(task.id)
+            raise Refused(Reason.AGENT_FAILED, internal=unknown.refusal.internal) from None
+        if guarded.refusal is not None:
             self.note("created_beyond_scope", guarded.refusal.reason.value)
+        if guarded.refusal is not None and self._policy.scopes == "enforce":
             self._abandon(task.id)
             refused = Refused(guarded.refusal.reason)
             told = guarded.refusal.divergence

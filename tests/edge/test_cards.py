@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.edge.agent import CARD, Agent, Script, a_task, answers, error, result
-from tests.edge.conftest import Sidecar, Start
+from tests.edge.conftest import Sidecar, Start, eventually
 
 EXTENDED = copy.deepcopy(CARD)
 EXTENDED["capabilities"]["extendedAgentCard"] = True
@@ -85,6 +85,42 @@ async def test_an_extended_card_that_cannot_be_had_is_no_reason_to_pass(start: S
     refused = await running.submit()
     assert refused.status == 503
     assert refused.header("Retry-After")
+
+
+@pytest.mark.parametrize(
+    ("card", "refused"),
+    [
+        pytest.param(needing("w", "r", "x"), "missing x", id="it asks for more than the token holds"),
+        pytest.param(..., "the agent failed", id="it cannot be had, so nobody can say"),
+        pytest.param(None, None, id="this caller has none"),
+    ],
+)
+async def test_a_task_made_by_a_continuing_send_is_judged_by_it(
+    start: Start, agent: Agent, card: Any, refused: str | None
+) -> None:
+    """The agent opens another task than the one it was told to go on with."""
+    agent.card = EXTENDED
+    agent.script = with_extended(None, {"task": a_task("t-1")})
+    running = await start()
+    assert (await running.submit()).json["result"]["task"]["id"] == "t-1"
+
+    async def script(request: web.Request, body: bytes) -> web.StreamResponse:
+        if json.loads(body)["method"] == "GetExtendedAgentCard" and card is ...:
+            return web.Response(status=500)
+        given = None if card is ... else card
+        return await with_extended(given, {"task": a_task("t-2", "c-t-1")})(request, body)
+
+    agent.script = script
+    agent.received.clear()
+    # A token nobody has seen yet, for which the extended card is asked for anew.
+    call = {"message": {"messageId": "m", "role": "ROLE_USER", "parts": [{"text": "hi"}], "taskId": "t-1"}}
+    reply = await running.call("SendMessage", call, scope="r w")
+    if refused is None:
+        assert reply.json["result"]["task"]["id"] == "t-2"
+        return
+    assert refused in reply.json["error"]["message"]
+    assert reply.header("Retry-After") is None
+    await eventually(lambda: "CancelTask" in [r.json["method"] for r in agent.received])
 
 
 async def test_the_extended_card_is_rewritten_and_needs_a_credential(start: Start, agent: Agent) -> None:

@@ -6,15 +6,18 @@ import asyncio
 import json
 import time
 from io import BytesIO
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+import sidecar.app
 from sidecar.ledger import LedgerUnavailable
 from sidecar.ledger.memory import MemoryLedger
 from tests.edge.agent import Agent, a_task, answers, result
-from tests.edge.conftest import Sidecar, Start, a_message, eventually
+from tests.edge.conftest import Answer, Sidecar, Start, a_message, eventually
+from tests.issuer import Issuer
 
 BIG = b'{"jsonrpc":"2.0","id":1,"method":"GetTask","params":{"id":"' + b"x" * 70_000 + b'"}}'
 
@@ -140,6 +143,43 @@ async def test_a_continuing_send_that_creates_is_judged_then(running: Sidecar, a
     assert agent.received[-1].json["params"]["id"] == "t-2"
     permitted = await running.call("SendMessage", {"message": message})
     assert permitted.json["result"]["task"]["id"] == "t-2"
+
+
+async def test_a_continuing_send_that_creates_needs_a_token_that_lasted_when_it_came(
+    start: Start, agent: Agent, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = 0.0
+    clock = SimpleNamespace(time=lambda: time.time() + passed, monotonic=time.monotonic)
+    monkeypatch.setattr(sidecar.app, "time", clock)
+    running = await start(scopes={"min_remaining_lifetime": 600})
+    agent.script = answers({"task": a_task("t-1")})
+
+    async def call(lives: int, **message: Any) -> Answer:
+        token = running.token("alice", exp=int(clock.time()) + lives)
+        headers = {"Authorization": f"Bearer {token}", "A2A-Version": "1.0"}
+        params = {"message": a_message(**message)}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": params}
+        return await running.send("POST", "/", who=None, json=body, headers=headers)
+
+    assert (await call(3600)).json["result"]["task"]["id"] == "t-1"
+
+    async def another_task_after_an_hour(request: web.Request, body: bytes) -> web.StreamResponse:
+        nonlocal passed
+        passed += 3600
+        return result(body, {"task": a_task(f"t-{passed:.0f}")})
+
+    agent.script = another_task_after_an_hour
+    refused = await call(60, taskId="t-1")
+    told = refused.json["error"]["message"]
+    assert told.startswith("TokenLifetimeTooShort: the agent made a new task and was asked to cancel it: ")
+    assert "expires in 59s" in told or "expires in 1m" in told
+    assert b"t-3600" not in refused.body
+    await eventually(lambda: agent.received[-1].json["method"] == "CancelTask")
+    assert agent.received[-1].json["params"]["id"] == "t-3600"
+    # That the agent took longer than the token lives is no fault of the caller's.
+    agent.script = another_task_after_an_hour
+    before = passed
+    assert (await call(1200, taskId="t-1")).json["result"]["task"]["id"] == f"t-{before + 3600:.0f}"
 
 
 async def test_a_caller_who_leaves_a_plain_call_frees_the_agents_connection(

@@ -54,7 +54,26 @@ INAPPLICABLE: Mapping[str, str] = {
         "they prove nothing to the sidecar; the agent gets them as the caller sent them unless `authorization: strip`"
         " takes cookies too (design §7)"
     ),
-    "FC-042: the sidecar's own identity header": "it sets none: what the agent sees of these names is nothing",
+    "FC-053: refused within 200 ms": "no time is measured; that the agent is not asked is",
+    "FC-053, FC-059, FC-063: the gRPC binding": "not served yet; its interfaces are taken off the card",
+    "FC-058: a scope named for one operation, by itself": (
+        "there is no such key: `scopes.lifecycle` names it, and `scopes.per_operation: enforce` checks it there"
+    ),
+    "FC-059: a plain JSON error for the stream methods of 0.x": (
+        "the design decides otherwise (§8): their clients read an error from an event only, so it is one event"
+    ),
+    "FC-062: `allowed_principals`": (
+        "there is no such key, and one is refused as unknown: who may call is said by issuer, audience, tenant and"
+        " actor"
+    ),
+    "FC-062: `{claims: {}}` of a tenant": (
+        "no list: it states no condition, as a tenant named in a plain list; an empty list of a claim's values is met"
+        " by nobody"
+    ),
+    "FC-062: agents added later": "an agent has no list of callers of its own that could be empty but `audiences`",
+    "FC-062: defaults in the start-up summary": (
+        "`a2a-sidecar check --effective` prints every default; the start names what is dangerous"
+    ),
     "FC-065, FC-073: replicas as processes": (
         "no ledger is shared between processes yet: two sidecars in one process share one ledger instead; to be repeated"
         " as processes with the first shared ledger"

@@ -14,6 +14,8 @@ TESTS = Path(__file__).parent.parent
 KINDS = {
     "1, parser differential and smuggling": (1, 3, 5, 7, 9, 10, 11, 12, 13, 14, 16, 18),
     "2, path and method confusion": (19, 20, 21, 22, 24, 26, 27, 29, 31),
+    "4, scopes": (53, 54, 56, 58, 59, 62, 63),
+    "3, identity and tokens": (33, 35, 36, 37, 38, 40, 41, 42, 45, 46, 49, 50, 52),
     "5, ownership and existence": (64, 65, 67, 69, 71, 73, 74, 75, 76, 77, 172),
     "6, lists and pages": (79, 80, 82, 85, 86),
     "7, webhooks": (87, 88, 90, 92, 93, 96, 97),

@@ -211,7 +211,7 @@ async def test_fc_041_one_credential_in_one_form(scene: Scene, line: str, header
     )
     assert answer.status in (400, 401)
     if answer.status == 401:
-        assert (answer.header("WWW-Authenticate") or "").startswith("Bearer")
+        assert (answer.header("WWW-Authenticate") or "").startswith(("Bearer", "DPoP"))
     assert scene.untouched
 
 

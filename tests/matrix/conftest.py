@@ -26,6 +26,7 @@ from tests.matrix.agent import replying
 from tests.matrix.requests import HOOK, ROWS, Names, Request, Row
 
 TENANT = "t1"
+LASTING = "lasting"
 
 
 def card_of(dialect: Dialect) -> dict[str, Any]:
@@ -102,6 +103,8 @@ async def at(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[At]:
                     }
                 ],
                 "identity": {"issuers": [{"issuer": issuer.url, "audiences": ["agent"]}]},
+                # A skill of the policy's own: what names it needs a token that lives for ten minutes.
+                "scopes": {"skills": {LASTING: {"min_remaining_lifetime": 600}}},
                 "push": {"allow": [HOOK.removesuffix("/a2a")]},
                 "ledger": {"url": f"sqlite:///{folder}/ledger.db"},
                 "audit": {"output": str(folder / "audit.jsonl")},

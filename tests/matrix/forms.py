@@ -98,6 +98,38 @@ def require_divergence(row: Row, answer: Answer, rpc_id: Any = 1) -> None:
         assert (error["code"], error["status"]) == (403, "PERMISSION_DENIED")
 
 
+def require_early_end(row: Row, answer: Answer, *, skill: str, needed: int) -> None:
+    """`TokenLifetimeTooShort`, in the form of a policy refusal, with a challenge that asks for another token."""
+    old = row.dialect.version is not Version.V1_0
+    assert answer.status == (200 if row.jsonrpc else 403)
+    challenge = answer.header("WWW-Authenticate") or ""
+    assert challenge.startswith(
+        'Bearer error="invalid_token", error_description="the token expires too early; '
+    )
+    error = told(row, answer)
+    error = error if not row.jsonrpc and old else error["error"]
+    assert error["message"].startswith("TokenLifetimeTooShort: refused before any task was created: ")
+    assert "obtain one that is valid for longer" in error["message"]
+    if not row.jsonrpc and old:
+        assert error == {"code": -31403, "message": error["message"]}
+        return
+    assert error["code"] == ((-31403 if old else -32004) if row.jsonrpc else 403)
+    infos = error["data"] if row.jsonrpc else error["details"]
+    protocol = ("UNSUPPORTED_OPERATION", "a2a-protocol.org")
+    ours = ("TOKEN_LIFETIME_TOO_SHORT", "a2a-sidecar")
+    assert [(i["reason"], i["domain"]) for i in infos] == ([ours] if old else [protocol, ours])
+    for info in infos:
+        metadata = dict(info["metadata"])
+        assert 0 <= int(metadata.pop("remaining_seconds")) < needed
+        assert metadata.pop("decision_id")
+        assert metadata == {
+            "skill": skill,
+            "chosen_by": "named by metadata skillId",
+            "needed_seconds": str(needed),
+            "presented_by": "planner",
+        }
+
+
 def require_error(row: Row, answer: Answer, *, jsonrpc: int, http: int, rpc_id: Any = 1) -> None:
     """An error of the dialect's own form, by its code."""
     body = told(row, answer)

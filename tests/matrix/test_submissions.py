@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,10 +11,11 @@ from typing import Any
 import pytest
 
 from sidecar.model import SENDS, Version
+from tests.edge.conftest import Answer
 from tests.matrix.agent import replying
 from tests.matrix.cells import RPC_IDS, a_random_id
-from tests.matrix.conftest import TENANT, At
-from tests.matrix.forms import require_divergence, require_unauthenticated
+from tests.matrix.conftest import LASTING, TENANT, At
+from tests.matrix.forms import require_divergence, require_early_end, require_unauthenticated
 from tests.matrix.requests import HOOK, ROWS, Names, Request, Row
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -114,6 +116,28 @@ async def test_a_token_wide_enough_submits_the_same(at: At, row: Row, change: Ch
     assert (answer.status, answer.body) == (200, said)
     got = cell.agent.received[-1]
     assert (got.method, got.target, got.body) == (request.method, request.target, request.body)
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(r, id=f"{r.dialect} {r.name}") for r in ROWS if r.operation in SENDS]
+)
+async def test_a_token_that_ends_before_the_task_can_submits_nothing(at: At, row: Row) -> None:
+    cell = await at(row)
+    request, made = a_submission(row, with_member("metadata", "skillId", LASTING))
+    untouched = cell.untouched()
+
+    async def ask(seconds: int) -> Answer:
+        token = cell.running.token("alice", exp=int(time.time()) + seconds)
+        headers = request.headers | {"Authorization": f"Bearer {token}"}
+        return await cell.ask(replace(request, headers=headers), None)
+
+    require_early_end(row, await ask(180), skill=LASTING, needed=600)
+    assert untouched(), "the agent was asked"
+    cell.agent.script, said = replying(row, made, context=f"c-{made}")
+    assert (await ask(3600)).body == said
+    # What was made may be finished with a token that would not have begun it.
+    request = row.sending(Names(made))
+    assert (await ask(60)).body == said
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ LISTED = """version: 1
 agents: [{name: a, upstream: "http://127.0.0.1:9", public_url: "https://a.test", dialects: [JSONRPC/1.0]}]
 identity: {issuers: [{issuer: "https://idp.test", audiences: [a]}]}
 """
+LASTING = POLICY + "scopes: {min_remaining_lifetime: 10m}\n"
 OBSERVING = POLICY + "mode: observe\n"
 CLIENTS = POLICY + "ownership: {owner_claims: [azp, client_id]}\n"
 
@@ -92,6 +93,19 @@ MISSING_W = "{decision: refuse, reason: capability_scope_divergence, missing: [w
             a_case("{decision: refuse}", "{subject: alice, scopes: []}", SEND),
             POLICY,
             id="any refusal will do",
+        ),
+        pytest.param(
+            a_case("token_lifetime_too_short", "{subject: a, scopes: [r, w], expires_in: 599s}", SEND),
+            LASTING,
+            id="a token that expires too early",
+        ),
+        pytest.param(
+            a_case("permit", "{subject: a, scopes: [r, w], expires_in: 10m}", SEND),
+            LASTING,
+            id="one that does not",
+        ),
+        pytest.param(
+            a_case("permit", request=SEND), LASTING, id="a token of a case does not expire by itself"
         ),
         pytest.param(a_case("unauthenticated", "nobody"), POLICY, id="nobody has no token"),
         pytest.param(a_case("permit", "nobody", owns=OWN), ANONYMOUS, id="nobody is whom the policy says"),
@@ -204,6 +218,18 @@ def test_a_case_that_fails(tmp_path: Path, case: str, said: list[str]) -> None:
         assert part in text, text
 
 
+def test_a_case_that_fails_tells_how_long_the_token_lives(tmp_path: Path) -> None:
+    case = a_case("{decision: permit, skill: review}", "{subject: a, scopes: [r, w], expires_in: 3m}", SEND)
+    report = checked(tmp_path, a_file(case), LASTING)
+    assert report.exit_code == CASE_FAILED
+    text = told(report, tmp_path)
+    for part in (
+        'decided:  refuse token_lifetime_too_short, missing nothing, skill "review"',
+        "lifetime: needs 600s; 180s left",
+    ):
+        assert part in text, text
+
+
 def test_without_a_card_nothing_is_created(tmp_path: Path) -> None:
     report = checked(tmp_path, a_file(a_case("card_unavailable", request=SEND), card=""))
     assert report.exit_code == GOOD, told(report, tmp_path)
@@ -241,7 +267,8 @@ def test_every_agent_has_its_own_card_and_tasks(tmp_path: Path) -> None:
         pytest.param(
             a_file(a_case("permit", "{subject: a, scopes: [], role: x}")),
             POLICY,
-            "8: cases[0].who.role: unknown key; known here: `subject`, `scopes`, `issuer`, `tenant`, `client`",
+            "8: cases[0].who.role: unknown key; known here: `subject`, `scopes`, `issuer`, `tenant`, `client`, "
+            "`expires_in`",
             id="an unknown key deeper down",
         ),
         pytest.param(
@@ -288,6 +315,12 @@ def test_every_agent_has_its_own_card_and_tasks(tmp_path: Path) -> None:
             POLICY,
             '8: cases[0].who.subject: a string is expected, and YAML reads `7` as a number; write `"7"`',
             id="a number for a subject",
+        ),
+        pytest.param(
+            a_file(a_case("permit", "{subject: a, scopes: [], expires_in: 600}")),
+            POLICY,
+            "8: cases[0].who.expires_in: a duration is expected; write it with its unit, as in `60s`",
+            id="a duration without its unit",
         ),
         pytest.param(
             a_file(a_case("permit", request="[GET, /]")),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sidecar import config
@@ -23,7 +25,7 @@ from sidecar.model import (
     Unreadable,
     Watch,
 )
-from sidecar.policy.decide import Known, decide, look_ups
+from sidecar.policy.decide import Known, decide, guard, look_ups
 from sidecar.policy.rules import Policy
 from tests.builders import (
     AGENT,
@@ -304,3 +306,118 @@ def test_without_push_notifications_every_id_that_is_not_the_callers_gets_the_ag
     )
     assert outcome_of(decide(a_call(operation, task="t-1"), a_principal(), bare, Known(OWNED))) == "permit"
     assert outcome_of(decide(a_call(task="t-1"), a_principal(), bare, Known())) == Reason.NOT_FOUND
+
+
+# --- how long the token lives ----------------------------------------------------------------------
+
+NOW = 1_800_000_000.0
+TEN_MINUTES = a_policy(NEEDS, scopes=config.Scopes(min_remaining_lifetime=600.0))
+STREAM = Operation.SEND_STREAMING_MESSAGE
+
+
+def expiring(seconds: float | None, scopes: str = "w r") -> Principal:
+    return replace(a_principal(scopes=scopes.split()), expires_at=None if seconds is None else NOW + seconds)
+
+
+@pytest.mark.parametrize(
+    ("call", "who", "facts", "outcome"),
+    [
+        pytest.param(a_call(SEND), expiring(3600), {}, "permit", id="it lives longer"),
+        pytest.param(a_call(SEND), expiring(600), {}, "permit", id="it lives exactly as long"),
+        pytest.param(
+            a_call(SEND), expiring(599), {}, Reason.TOKEN_LIFETIME_TOO_SHORT, id="it ends a second early"
+        ),
+        pytest.param(
+            a_call(SEND), expiring(-3), {}, Reason.TOKEN_LIFETIME_TOO_SHORT, id="within the leeway of clocks"
+        ),
+        pytest.param(
+            a_call(STREAM), expiring(60), {}, Reason.TOKEN_LIFETIME_TOO_SHORT, id="also of a stream"
+        ),
+        pytest.param(
+            a_call(SEND, task="t-1", dialect=JSONRPC_01),
+            expiring(60),
+            {},
+            Reason.TOKEN_LIFETIME_TOO_SHORT,
+            id="also in 0.1, where the caller picks the id",
+        ),
+        pytest.param(
+            a_call(SEND), expiring(60, "w"), {}, Reason.SCOPE_DIVERGENCE, id="what it lacks is told first"
+        ),
+        pytest.param(
+            a_call(SEND, skill="nope"), expiring(60), {}, Reason.UNKNOWN_SKILL, id="and so is whom it asks"
+        ),
+        pytest.param(
+            a_call(SEND, references=("t-9",)),
+            expiring(60),
+            {},
+            Reason.TOKEN_LIFETIME_TOO_SHORT,
+            id="before anything is said of what exists",
+        ),
+        pytest.param(a_call(SEND), expiring(None), {}, "permit", id="a credential without end"),
+        pytest.param(
+            a_call(SEND),
+            replace(a_principal(scopes=None), expires_at=NOW + 60),
+            {},
+            "permit",
+            id="one without scopes",
+        ),
+        pytest.param(
+            a_call(SEND, task="t-1"), expiring(60), OWNED, "permit", id="continuing is not creating"
+        ),
+        pytest.param(
+            a_call(SEND, task="t-1", dialect=JSONRPC_01), expiring(60), OWNED, "permit", id="nor is it in 0.1"
+        ),
+        pytest.param(a_call(task="t-1"), expiring(60), OWNED, "permit", id="reading what there is"),
+    ],
+)
+def test_a_token_that_ends_too_early(call: Call, who: Principal, facts: Facts, outcome: Reason | str) -> None:
+    assert outcome_of(decide(call, who, TEN_MINUTES, Known(facts, now=NOW))) == outcome
+
+
+def test_what_is_told_of_a_token_that_ends_too_early() -> None:
+    refusal = decide(a_call(SEND, skill="review"), expiring(190), TEN_MINUTES, Known(now=NOW))
+    assert isinstance(refusal, Refusal)
+    told = refusal.divergence
+    assert told is not None
+    assert (told.skill, told.chosen_by) == ("review", "named by metadata skillId")
+    assert (told.needed_lifetime, told.remaining_lifetime) == (600.0, 190.0)
+    assert (told.missing, told.presented_by) == (frozenset(), "planner")
+
+
+def test_a_token_that_ends_too_early_looks_nothing_up() -> None:
+    call = a_call(SEND, references=("t-1",))
+    assert look_ups(call, expiring(60), TEN_MINUTES, NOW).resources == ()
+    assert len(look_ups(call, expiring(600), TEN_MINUTES, NOW).resources) == 1
+
+
+@pytest.mark.parametrize(
+    ("scopes", "whole", "observed"),
+    [
+        pytest.param("observe", "enforce", True, id="observed as the scopes are"),
+        pytest.param("enforce", "observe", True, id="observed as everything is"),
+        pytest.param("disabled", "enforce", False, id="not judged where scopes are not"),
+    ],
+)
+def test_the_lifetime_follows_the_mode_of_the_scopes(scopes: str, whole: str, observed: bool) -> None:
+    rules = config.Scopes(mode=scopes, min_remaining_lifetime=600.0)  # type: ignore[arg-type]
+    permit = decide(a_call(SEND), expiring(60), a_policy(NEEDS, scopes=rules, mode=whole), Known(now=NOW))
+    assert isinstance(permit, Permit)
+    found = permit.observed.reason if permit.observed else None
+    assert found is (Reason.TOKEN_LIFETIME_TOO_SHORT if observed else None)
+
+
+# --- a skill nobody knows --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("skill", "told"),
+    [
+        pytest.param("deploy", "`deploy` (named by metadata skillId)", id="what the caller wrote"),
+        pytest.param("x" * 5000, f"`{'x' * 100}` (named by metadata skillId)", id="but not all of it"),
+        pytest.param("\udcff", "`?` (named by metadata skillId)", id="nor what no record can hold"),
+    ],
+)
+def test_an_unknown_skill_is_named(skill: str, told: str) -> None:
+    refusal = guard(a_call(SEND, skill=skill), a_principal(), POLICY, POLICY.needs, NOW).refusal
+    assert refusal is not None
+    assert (refusal.reason, refusal.detail) == (Reason.UNKNOWN_SKILL, told)

@@ -371,3 +371,39 @@ def test_widen(held: str, reached: str) -> None:
 def test_without_implications_nothing_is_copied() -> None:
     held = scopes("w r")
     assert widen(held, {}) is held
+
+
+# --- how long a token must live ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("unnamed", "skills", "skill", "needed"),
+    [
+        pytest.param("all", {}, "merge", 600.0, id="what the section says"),
+        pytest.param("all", {"merge": 60.0}, "merge", 60.0, id="a skill's own wins, though shorter"),
+        pytest.param("all", {"merge": 0.0}, "merge", 0.0, id="a skill may turn it off"),
+        pytest.param("all", {"merge": 60.0}, "comment", 600.0, id="for itself only"),
+        pytest.param("all", {"hidden": 60.0}, "hidden", 60.0, id="also one that no card has"),
+        pytest.param("all", {"merge": 3600.0}, None, 3600.0, id="unnamed: the longest"),
+        pytest.param("all", {"merge": 60.0, "comment": 90.0}, None, 90.0, id="unnamed: of the skills' own"),
+        pytest.param("card", {"merge": 3600.0}, None, 600.0, id="card level only: the section's"),
+        pytest.param("merge", {"merge": 3600.0}, None, 3600.0, id="the policy's skill"),
+    ],
+)
+def test_how_long_a_token_must_live(
+    unnamed: str, skills: dict[str, float], skill: str | None, needed: float
+) -> None:
+    policy = Scopes(
+        unnamed_skill=unnamed,
+        min_remaining_lifetime=600.0,
+        skills={id_: Skill(min_remaining_lifetime=own) for id_, own in skills.items()},
+    )
+    assert need_of(compile_needs(policy, [TWO]), named(skill) if skill else None).lifetime == needed
+
+
+def test_a_skill_may_ask_for_a_lifetime_where_the_section_does_not() -> None:
+    policy = Scopes(skills={"merge": Skill(scopes=(), min_remaining_lifetime=60.0)})
+    needs = compile_needs(policy, [TWO])
+    assert need_of(needs, named("merge")) == Need((scopes(""),), lifetime=60.0)
+    assert need_of(needs, named("comment")).lifetime == 0.0
+    assert need_of(compile_needs(Scopes(min_remaining_lifetime=60.0), [a_card(W)])).lifetime == 60.0

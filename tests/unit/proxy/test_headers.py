@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from sidecar.model import Refused
-from sidecar.proxy.headers import to_downstream, to_upstream
+from sidecar.proxy.headers import Sieve, sieve, to_downstream, to_upstream
 
 Pairs = list[tuple[str, str]]
 
+ALL = sieve(credentials=True, api_key=None)
 
-def sent(pairs: Pairs, *, strip: bool = False, plain: bool = False, inflated: bool = False) -> Pairs:
+
+def sent(pairs: Pairs, by: Sieve = ALL, *, plain: bool = False, inflated: bool = False) -> Pairs:
     inbound = CIMultiDictProxy(CIMultiDict(pairs))
-    return list(to_upstream(inbound, strip_credentials=strip, plain_reply=plain, inflated=inflated).items())
+    return list(to_upstream(inbound, by, plain_reply=plain, inflated=inflated).items())
 
 
 @pytest.mark.parametrize(
@@ -49,11 +53,11 @@ def test_what_connection_lists_is_of_one_hop() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Authorization", "a2a-version", "Content-Type", "cookie", "Content-Encoding"]
+    "name", ["Authorization", "a2a-version", "Content-Type", "cookie", "Content-Encoding", "DPoP", "X-Key"]
 )
 def test_connection_may_not_list_what_was_judged_by(name: str) -> None:
     with pytest.raises(Refused):
-        sent([("Connection", f"keep-alive, {name}"), (name, "x")])
+        sent([("Connection", f"keep-alive, {name}"), (name, "x")], sieve(credentials=True, api_key="x-key"))
 
 
 def test_a_reply_we_must_read_is_asked_for_plainly() -> None:
@@ -63,14 +67,34 @@ def test_a_reply_we_must_read_is_asked_for_plainly() -> None:
 
 
 def test_an_inflated_body_has_no_coding_any_more() -> None:
-    assert sent([("Content-Encoding", "gzip")], inflated=True) == []
+    assert sent([("Content-Encoding", "gzip"), ("content-encoding", "br")], inflated=True) == []
     assert sent([("Content-Encoding", "identity")]) == [("Content-Encoding", "identity")]
 
 
-def test_credentials_are_stripped_where_the_policy_says_so() -> None:
-    assert sent([("Authorization", "x"), ("Cookie", "y"), ("DPoP", "z"), ("X", "1")], strip=True) == [
-        ("X", "1")
-    ]
+CREDENTIALS = [("Authorization", "x"), ("Cookie", "y"), ("DPoP", "z"), ("X-Key", "k"), ("X", "1")]
+
+
+@pytest.mark.parametrize(
+    ("credentials", "api_key", "kept"),
+    [
+        pytest.param(True, "X-Key", ["Authorization", "Cookie", "DPoP", "X-Key", "X"], id="all go on"),
+        pytest.param(False, "X-Key", ["X"], id="none does"),
+        pytest.param(False, None, ["X-Key", "X"], id="a header nobody's key is sent in is no credential"),
+    ],
+)
+@pytest.mark.parametrize("spelt", [str, str.lower, str.upper])
+def test_credentials_go_on_or_stay_as_the_policy_says(
+    credentials: bool, api_key: str | None, kept: list[str], spelt: Callable[[str], str]
+) -> None:
+    pairs = [(spelt(name), value) for name, value in CREDENTIALS]
+    got = [name for name, _ in sent(pairs, sieve(credentials=credentials, api_key=api_key))]
+    assert got == [spelt(name) for name in kept]
+
+
+@pytest.mark.parametrize("twin", ["X_Key", "x_key", "X_KEY"])
+@pytest.mark.parametrize("credentials", [True, False])
+def test_a_twin_of_the_api_key_stays_here(twin: str, credentials: bool) -> None:
+    assert sent([(twin, "k"), ("X", "1")], sieve(credentials=credentials, api_key="X-Key")) == [("X", "1")]
 
 
 def test_replies_lose_what_is_of_one_hop_or_ours() -> None:

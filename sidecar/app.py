@@ -16,12 +16,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import structlog
 from aiohttp import web
 
-from sidecar.config import Config
+from sidecar.config import Config, Tls
 from sidecar.identity import Identity
 from sidecar.ledger import LedgerUnavailable, open_ledger
 from sidecar.model import Exchange, Reply
@@ -31,10 +31,12 @@ from sidecar.proxy.admin import Admin
 from sidecar.proxy.agents import Agents, GuardedAgent
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.enforce import answer
+from sidecar.proxy.from_files import FromFiles
 from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.names import LookUp, Names, system_look_up
 from sidecar.proxy.page_tokens import PageTokens
 from sidecar.proxy.tasks import Background, Settling
+from sidecar.proxy.tls import BACKLOG, TlsSite
 
 log = structlog.get_logger()
 
@@ -89,15 +91,18 @@ class App:
                 config.ownership.owner_claims,
                 limits.token,
                 config.asked_claims,
+                memory=ledger,
                 now=time.time,
             )
         except ValueError as problem:
             raise CannotStart(f"identity: {problem}") from None
         await identity.start()
         self._stack.push_async_callback(identity.close)
-        agents = await self._stack.enter_async_context(
-            Agents([GuardedAgent(agent, config, time.monotonic) for agent in config.agents])
-        )
+        agents = Agents([GuardedAgent(agent, config, time.monotonic) for agent in config.agents])
+        try:
+            await self._stack.enter_async_context(agents)
+        except ValueError as problem:  # of the files of `tls` and `authorization_file`
+            raise CannotStart(str(problem)) from None
         background = Background()
         settling = Settling(limits.settling, limits.settle_timeout)
         draining = Settling(limits.settling, limits.settle_timeout)
@@ -120,15 +125,17 @@ class App:
             page_tokens,
             limits,
             Names(self._look_up),
+            now=time.time,
         )
-        admin = Admin(deps)
+        files = [file for agent in agents for file in (*agent.upstream.files, *agent.onward.files)]
+        admin = Admin(deps, files)
 
         async def answered(exchange: Exchange) -> Reply:
             return await answer(exchange, deps)
 
         self.admin = await self._listen(web.Server(admin.handle, access_log=None), config.admin, 1.0)
         server = HttpServer(answered, limits, decision_ids())
-        self.traffic = await self._listen(server, config.listen, limits.drain_timeout)
+        self.traffic = await self._listen(server, config.listen, limits.drain_timeout, config.tls, files)
         self._stack.callback(setattr, admin, "stopping", True)
         for agent in agents:
             background.start(agent.view())
@@ -159,17 +166,32 @@ class App:
         except OSError as problem:
             raise CannotStart(f"audit.output: cannot write to `{output}`: {problem.strerror}") from None
 
-    async def _listen(self, server: web.Server, address: str, drain: float) -> tuple[str, int]:
+    async def _listen(
+        self,
+        server: web.Server,
+        address: str,
+        drain: float,
+        tls: Tls | None = None,
+        files: list[FromFiles[Any]] | None = None,
+    ) -> tuple[str, int]:
+        """Begin to serve. What `tls` is made of is added to `files`. Raises CannotStart."""
         host, _, port = address.rpartition(":")
         runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=drain)
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
-        site = web.TCPSite(runner, host.strip("[]") or None, int(port), backlog=1024)
+        at = (runner, host.strip("[]") or None, int(port))
+        try:
+            limits = self._config.limits
+            site = TlsSite(*at, tls, limits) if tls is not None else web.TCPSite(*at, backlog=BACKLOG)
+        except ValueError as problem:
+            raise CannotStart(str(problem)) from None
         try:
             await site.start()
         except OSError as problem:
             why = os.strerror(problem.errno) if problem.errno else str(problem)
             raise CannotStart(f"cannot listen on {address}: {why}") from None
+        if isinstance(site, TlsSite) and files is not None:
+            files.append(site.files)
         bound = runner.addresses[0]
         return str(bound[0]), int(bound[1])
 

@@ -156,6 +156,7 @@ class Principal:
     expires_at: float | None = None
     pseudonym: str = ""  # what audit records call the subject
     claims: Mapping[str, frozenset[str]] = field(default_factory=dict)  # those the policy asks about
+    certified: bool = False  # a verified client certificate came with the token
 
 
 # --- one request, decoded --------------------------------------------------------------------

@@ -16,7 +16,7 @@ import hmac
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, Protocol
 
@@ -138,6 +138,8 @@ class Identity:
             seen = await self._who(text, audiences)
             if seen.bound is not None or scheme == "dpop":
                 await self._prove(seen.bound, scheme, head, text, url)
+            if head.certificate is not None and self._certificates.of(head, self._now()) is not None:
+                return replace(seen.principal, certified=True)
         except InvalidToken as error:
             if scheme == "dpop":
                 error.scheme = "DPoP"
@@ -148,11 +150,8 @@ class Identity:
 
     def _by_certificate(self, head: Head) -> Principal | None:
         """Who calls by client certificate alone. Raises InvalidToken."""
-        certificate = self._certificates.of(head)
-        known = self._certificates.principal(certificate) if certificate is not None else None
-        if known is not None and known.expires_at is not None and self._now() >= known.expires_at:
-            raise InvalidToken("the client certificate has expired since the connection began", Fault.EXPIRED)
-        return known
+        certificate = self._certificates.of(head, self._now())
+        return self._certificates.principal(certificate) if certificate is not None else None
 
     async def _prove(self, bound: Confirmation | None, scheme: str, head: Head, token: str, url: str) -> None:
         """Whether the sender holds what its token is bound to. Raises InvalidToken."""
@@ -162,7 +161,7 @@ class Identity:
                 "a key-bound token without the DPoP scheme, or the scheme without such a token"
             )
         if bound is not None and bound.x5t is not None:
-            shown = self._certificates.of(head)
+            shown = self._certificates.of(head, self._now())
             if shown is None or not hmac.compare_digest(shown.thumbprint, bound.x5t):
                 raise InvalidToken("not sent with the certificate it is bound to")  # RFC 8705 §3
         if jkt is not None:
@@ -213,11 +212,13 @@ class Identity:
             raise InvalidToken("not a token as RFC 6750 writes one", Fault.MALFORMED)
         told = await self._keys.introspect(issuer.issuer, text)
         now = self._now()
-        expires_at = tokens.accept(told, issuer, issuer.audiences if audiences is None else audiences, now)
-        until = now + issuer.introspection.cache
+        expires_at = tokens.accept(
+            told.claims, issuer, issuer.audiences if audiences is None else audiences, now
+        )
+        until = now - told.age + issuer.introspection.cache
         if expires_at is not None:
             until = min(until, expires_at + issuer.leeway)
-        return self._remembered(told, issuer, None, expires_at, until)
+        return self._remembered(told.claims, issuer, None, expires_at, until)
 
     def _remembered(
         self,

@@ -55,14 +55,17 @@ class Certificates:
         self._forwarded_by = settings.forwarded_by
         self._further = ("",) * len(owner_claims)
 
-    def of(self, head: Head) -> Certificate | None:
+    def of(self, head: Head, now: float) -> Certificate | None:
         """The caller's certificate: that of the connection, or where a trusted proxy made it, the one it tells of.
 
-        Raises InvalidToken where the proxy's word cannot be read.
+        `now` is in seconds since the epoch. Raises InvalidToken where the proxy's word cannot be read, or the connection's
+        certificate has expired: TLS looks at that when a session begins, and sessions are resumed.
         """
         if head.certificate is None:
             return None
         own = read(head.certificate)
+        if own.expires_at is not None and now >= own.expires_at:
+            raise InvalidToken("the client certificate has expired since the session began", Fault.EXPIRED)
         if not any(_matches(name, self._forwarded_by) for name in own.names):
             return own
         # Invariant: what a proxy is called never makes its callers who they are.

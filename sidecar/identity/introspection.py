@@ -1,7 +1,7 @@
 """Opaque tokens: what the issuer says of one (RFC 7662).
 
-Owns: one question a token at a time, who we are to the issuer, and remembering what is not active.
-Never: keeps a token or what an active one says, or takes anything but a plain yes for one.
+Owns: one question a token at a time, who we are to the issuer, and remembering its answers.
+Never: keeps a token, or takes anything but a plain yes for one.
 """
 
 from __future__ import annotations
@@ -27,9 +27,13 @@ from sidecar.identity.watched import WatchedFile
 
 AT_ONCE: Final = 64  # questions under way at the issuer
 REMEMBERED: Final = 10_000  # tokens that are not active
+TOLD: Final = 1_000  # active ones; what each was found to be is kept elsewhere
 PAUSE: Final = 1.0  # seconds after discovery failed, before it is tried again
 
 _REFUSES_US: Final = frozenset({401, 403})
+_NOT_ITS_KIND: Final = (
+    "unsupported_token_type"  # RFC 7009 §2.2.1; what some say of a JWE, which any caller can write
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +46,22 @@ class _NoAnswer:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What the issuer said of an active token, `age` seconds ago."""
+
+    claims: Mapping[str, Any]
+    age: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Active:
+    claims: Mapping[str, Any]
+    at: float  # on `clock`
+
+
 # A value and not an exception: one instance is told to all who wait for it.
-_Answer = Mapping[str, Any] | _NotActive | _NoAnswer
+_Answer = _Active | _NotActive | _NoAnswer
 
 
 class Introspector:
@@ -65,9 +83,10 @@ class Introspector:
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
         self._flights: dict[bytes, asyncio.Task[_Answer]] = {}
-        self._inactive: TTLCache[bytes, _NotActive] = TTLCache(
-            REMEMBERED, issuer.introspection.cache_inactive, timer=clock
-        )
+        asked = issuer.introspection
+        self._inactive: TTLCache[bytes, _NotActive] = TTLCache(REMEMBERED, asked.cache_inactive, timer=clock)
+        # Also of tokens that are refused here for what they say, which would else be asked about each time.
+        self._active: TTLCache[bytes, _Active] = TTLCache(TOLD, asked.cache, timer=clock)
 
     async def close(self) -> None:
         """End all questions; whoever waits for one hears KeysUnavailable."""
@@ -79,10 +98,10 @@ class Introspector:
         if self._session is not None:
             await self._session.close()
 
-    async def claims(self, token: str) -> Mapping[str, Any]:
+    async def claims(self, token: str) -> Told:
         """What the issuer says of an active token; nothing of it is checked but `active` and `iss`.
 
-        `token` is ASCII. What is told is shared by all who asked at the same time: not to be changed.
+        `token` is ASCII. What is told is shared by all who ask: not to be changed.
         Raises InvalidToken (not active, or another issuer's) and KeysUnavailable (unreachable, slow,
         answers rubbish, refuses our credentials).
         """
@@ -91,12 +110,12 @@ class Introspector:
                 raise InvalidToken(why)
             case _NoAnswer(why):
                 raise KeysUnavailable(f"issuer `{self._issuer.issuer}`: {why}")
-            case said:
-                return said
+            case _Active(claims, at):
+                return Told(claims, self._clock() - at)
 
     async def _answer(self, token: str) -> _Answer:
         digest = sha256(token.encode()).digest()
-        known = self._inactive.get(digest)
+        known: _Answer | None = self._inactive.get(digest) or self._active.get(digest)
         if known is not None:
             return known
         if self._closed:
@@ -113,17 +132,21 @@ class Introspector:
         return flight
 
     async def _ask(self, digest: bytes, token: str) -> _Answer:
+        asked_at = self._clock()
         try:
             async with within_limits():
-                answer = self._read(await self._question(token))
+                answer = self._read(await self._question(token), asked_at)
         except Unobtainable as error:
             self.failures += 1
             self.problem = str(error)
             self._endpoint.failed()
             return _NoAnswer(self.problem)
         self.problem = ""
+        # Before the flight ends: whoever comes next finds one of the two.
         if isinstance(answer, _NotActive):
             self._inactive[digest] = answer
+        if isinstance(answer, _Active):
+            self._active[digest] = answer
         return answer
 
     async def _question(self, token: str) -> object:
@@ -134,6 +157,8 @@ class Introspector:
         try:
             return await self._line.post(where, form, shown)
         except Answered as error:
+            if error.status == 400 and error.error == _NOT_ITS_KIND:
+                return {"active": False}
             if error.status not in _REFUSES_US:
                 raise
             current = self._client.authorization()
@@ -145,7 +170,7 @@ class Introspector:
             current = shown
         return await self._line.post(where, form, current)
 
-    def _read(self, answer: object) -> _Answer:
+    def _read(self, answer: object, asked_at: float) -> _Answer:
         """RFC 7662 §2.2."""
         active = answer.get("active") if isinstance(answer, dict) else None
         if not isinstance(answer, dict) or not isinstance(active, bool):
@@ -154,7 +179,7 @@ class Introspector:
             return _NotActive("the issuer says that the token is not active")
         if answer.get("iss", self._issuer.issuer) != self._issuer.issuer:
             return _NotActive("introspection names another issuer")
-        return answer
+        return _Active(answer, asked_at)
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -7,14 +7,14 @@ Never: looks at claims, or lets one issuer wait for another.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
 
 from sidecar import config
-from sidecar.identity.introspection import Introspector
+from sidecar.identity.introspection import Introspector, Told
 from sidecar.identity.invalid import KeysUnavailable
 from sidecar.identity.jwks import KeySet
 from sidecar.identity.line import open_session
@@ -80,7 +80,7 @@ class Keys:
             raise KeysUnavailable("stopped")
         return await self._sources[issuer].obtain(kid, algorithm)
 
-    async def introspect(self, issuer: str, token: str) -> Mapping[str, Any]:
+    async def introspect(self, issuer: str, token: str) -> Told:
         """What an issuer with `introspection` says of an opaque token. See Introspector.claims."""
         return await self._introspectors[issuer].claims(token)
 

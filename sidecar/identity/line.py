@@ -22,6 +22,7 @@ from sidecar.identity.proxies import is_loopback, proxy_for
 from sidecar.identity.watched import WatchedFile
 
 ANSWER_LIMIT: Final = 2**20  # bytes, decompressed
+ERROR_LIMIT: Final = 4096  # bytes of an error that are looked at
 TIME_LIMIT: Final = 5.0  # seconds, for discovery and what it led to together
 KEEP_ALIVE: Final = 4.0  # seconds; below the 5 after which Node's and uvicorn's servers hang up
 
@@ -31,11 +32,12 @@ class Unobtainable(Exception):
 
 
 class Answered(ValueError):
-    """An answer without a document."""
+    """An answer without a document. `error` is OAuth's word for why, where there is one (RFC 6749 §5.2)."""
 
-    def __init__(self, status: int) -> None:
+    def __init__(self, status: int, error: str = "") -> None:
         super().__init__(f"answered {status}")
         self.status = status
+        self.error = error
 
 
 @asynccontextmanager
@@ -91,7 +93,7 @@ class Line:
             method, url, headers=headers, data=body, ssl=trust, allow_redirects=False, **options
         ) as response:
             if response.status != 200:
-                raise Answered(response.status)
+                raise Answered(response.status, _oauth_error(await response.content.read(ERROR_LIMIT)))
             raw = bytearray()
             async for chunk in response.content.iter_chunked(2**16):
                 raw += chunk
@@ -104,6 +106,15 @@ def read_document(raw: bytes) -> object:
     """Strict JSON: what two readers could read differently is not read. Raises ValueError."""
     document: object = jiter.from_json(raw, allow_inf_nan=False, catch_duplicate_keys=True, cache_mode="keys")
     return document
+
+
+def _oauth_error(raw: bytes) -> str:
+    try:
+        document = read_document(raw)
+    except ValueError:
+        return ""
+    error = document.get("error") if isinstance(document, dict) else None
+    return error if isinstance(error, str) else ""
 
 
 def authorities(path: str) -> WatchedFile[ssl.SSLContext]:

@@ -25,7 +25,9 @@ LATEST: Final = 253_402_300_800  # the year 10000: a NumericDate past it is no d
 ACCESS_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})  # RFC 9068 §2.1
 # What issuers call tokens that are for other purposes: Keycloak's `typ` claim, Cognito's `token_use`.
 OTHER_PURPOSES: Final = frozenset({"id", "id_token", "refresh", "refresh_token", "offline", "logout"})
-SAYS_ACCESS: Final = frozenset({"bearer", "access", "access_token"})
+SAYS_ACCESS: Final = frozenset({"bearer", "access", "access_token", "dpop"})
+# Of these an access token has one at least (RFC 9068 §2.2, and what issuers wrote before it); an ID token needs none.
+ACCESS_CLAIMS: Final = ("scope", "scp", "client_id", "cid", "roles", "permissions")
 ID_TOKEN_CLAIMS: Final = ("at_hash", "c_hash", "nonce")  # OpenID Connect Core §2, §3.3.2.11
 
 
@@ -95,8 +97,11 @@ def accept(claims: Mapping[str, Any], issuer: Issuer, audiences: Sequence[str], 
     """
     _check_purpose(claims)
     told = issuer.introspection
-    if "aud" in claims or told is None or told.missing_audience == "refuse":
+    if claims.get("aud", []) != [] or told is None or told.missing_audience == "refuse":
         _check_audience(claims, issuer, audiences)
+    elif not _said(claims, "typ", "token_use", "token_type") & SAYS_ACCESS:
+        # Some issuers call a refresh token active too, and say neither of what kind it is nor whom it is for.
+        raise InvalidToken("neither `aud` nor `token_type` tells that it is an access token")
     if "exp" in claims or issuer.max_lifetime is not None:
         return _check_times(claims, issuer, now)
     _check_begun(claims, issuer, now)
@@ -130,8 +135,12 @@ def _check_type(token: Token, issuer: Issuer) -> None:
         return
     if token.type != "jwt" or issuer.require_at_jwt:
         raise InvalidToken("`typ` is not that of an access token")
-    if not _said(token.claims, "typ", "token_use") & SAYS_ACCESS and any(
-        name in token.claims for name in ID_TOKEN_CLAIMS
+    if _said(token.claims, "typ", "token_use") & SAYS_ACCESS:
+        return
+    # `auth_time` is in some access tokens too (RFC 9068 §2.2.1), beside claims that ID tokens have not.
+    authorizes = any(name in token.claims for name in (*ACCESS_CLAIMS, *issuer.claims.scopes))
+    if any(name in token.claims for name in ID_TOKEN_CLAIMS) or (
+        "auth_time" in token.claims and not authorizes
     ):
         raise InvalidToken("an ID token by its claims")
 

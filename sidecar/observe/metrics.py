@@ -49,6 +49,12 @@ class Metrics:
             ["issuer"],
             registry=self.registry,
         )
+        self.files_stale = Gauge(
+            "a2a_sidecar_files_stale",
+            "1 where changed files cannot be used and what was read before is still in use",
+            ["key"],
+            registry=self.registry,
+        )
         self.up = Gauge("a2a_sidecar_part_up", "Whether a part is usable", ["part"], registry=self.registry)
 
     def decision(self, agent: str, call: Decoded | None, made: Permit | Refusal) -> None:

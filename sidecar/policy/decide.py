@@ -115,7 +115,7 @@ def guard(call: Call, who: Principal, policy: Policy, needs: Needs | None, now: 
         return Guarded()
     if needs is None:
         return Guarded(refusal=Refusal(Reason.CARD_UNAVAILABLE, internal="no usable agent card"))
-    found = needs.for_call(call.skill)
+    found = needs.for_call(call.skill, certified=who.certified)
     if isinstance(found, UnknownSkill):
         # The caller may have written it, in bytes no record can hold (a header that is not UTF-8) and as long as a body.
         name = found.skill[:_LONGEST_NAME].encode("utf-8", "replace").decode()

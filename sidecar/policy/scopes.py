@@ -8,7 +8,7 @@ Never: reads a token, fetches a card, or decides; nothing here is computed per c
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final
 
@@ -80,13 +80,21 @@ class UnknownSkill:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Every answer of `for_call`, worked out beforehand."""
+    """Every answer of `for_call`, worked out beforehand.
+
+    `certified`: the same for a caller who shows a client certificate as well; None where that makes no difference.
+    """
 
     by_skill: Mapping[str, Need]
     unnamed: tuple[Need, str, str] | UnknownSkill
+    certified: Needs | None = None
 
-    def for_call(self, skill: NamedSkill | None) -> tuple[Need, str, str] | UnknownSkill:
+    def for_call(
+        self, skill: NamedSkill | None, *, certified: bool = False
+    ) -> tuple[Need, str, str] | UnknownSkill:
         """The need, the skill's id (`""` if none was chosen) and the rule that chose it."""
+        if certified and self.certified is not None:
+            return self.certified.for_call(skill)
         if skill is None:
             return self.unnamed
         return _chosen(self.by_skill, skill.id, f"named by {skill.named_by}")
@@ -99,6 +107,19 @@ def compile_needs(scopes: Scopes, cards: Sequence[Card]) -> Needs:
     """
     if not cards:
         raise ValueError("no card to judge submissions by")
+    needs, shown = _compiled(scopes, cards), [_with_certificate(card) for card in cards]
+    return needs if shown == list(cards) else replace(needs, certified=_compiled(scopes, shown))
+
+
+def _with_certificate(card: Card) -> Card:
+    """The card as it is to who shows a client certificate beside the token: `mutualTLS` is satisfied like a bearer scheme."""
+    schemes = {
+        name: Scheme.HTTP_BEARER if scheme is Scheme.MTLS else scheme for name, scheme in card.schemes.items()
+    }
+    return replace(card, schemes=schemes) if Scheme.MTLS in card.schemes.values() else card
+
+
+def _compiled(scopes: Scopes, cards: Sequence[Card]) -> Needs:
     declared = list(dict.fromkeys(id_ for card in cards for id_ in card.skills))
     by_skill = {id_: _skill_need(id_, scopes, cards) for id_ in dict.fromkeys([*declared, *scopes.skills])}
     return Needs(by_skill, _unnamed(scopes, cards, declared, by_skill))

@@ -6,18 +6,24 @@ Never: shares the traffic port, tells a caller anything.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import orjson
 from aiohttp import web
 
 from sidecar.ledger import LedgerUnavailable
 from sidecar.proxy.deps import Deps
+from sidecar.proxy.from_files import FromFiles
 
 
 class Admin:
     """Liveness depends on nothing; readiness on the ledger, the issuers' keys and the agents' cards."""
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, files: Sequence[FromFiles[Any]]) -> None:
+        """`files` are watched for changes."""
         self._deps = deps
+        self._files = files
         self.stopping = False
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -43,6 +49,8 @@ class Admin:
         for issuer in self._deps.identity.key_status():  # as many as the policy lists
             metrics.issuer_failures.labels(issuer.issuer).set(issuer.failures)
             metrics.keys_usable.labels(issuer.issuer).set(issuer.usable)
+        for files in self._files:  # not a part of readiness: what was read before serves on
+            metrics.files_stale.labels(files.key).set(bool(files.problem))
 
     async def _ready(self) -> web.Response:
         problems = {part: problem for part, problem in (await self.parts()).items() if problem}

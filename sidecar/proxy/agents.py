@@ -6,7 +6,7 @@ Never: decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,10 +18,11 @@ from sidecar import config
 from sidecar.bindings.card_rewriting import Fronting, rest_bases
 from sidecar.bindings.surface import Surface, Target
 from sidecar.bindings.target import below
-from sidecar.model import Binding, Call, Card, Dialect, Head, Reason, Refused, Reply, Version
+from sidecar.model import Binding, Call, Card, Dialect, Head, Principal, Reason, Refused, Reply, Version
 from sidecar.policy.rules import Policy, compile_policy, with_extended_card
 from sidecar.policy.scopes import Needs
 from sidecar.proxy.cards import WELL_KNOWN, Cards, CardSet
+from sidecar.proxy.onward import Onward, TokenRefused
 from sidecar.proxy.upstream import Upstream
 
 KNOWN_DIALECTS = frozenset(
@@ -50,10 +51,10 @@ class GuardedAgent:
     def __init__(self, agent: config.Agent, whole: config.Config, now: Callable[[], float]) -> None:
         self.name = agent.name
         self.audiences = agent.audiences
-        self.strips_credentials = agent.authorization == "strip"
         self.mount = tuple(segment for segment in agent.mount.split("/") if segment)
         self.upstream_url, self.public_url = agent.upstream.rstrip("/"), agent.public_url.rstrip("/")
-        self.upstream = Upstream(agent.upstream, whole.limits)
+        self.upstream = Upstream(agent.upstream, whole.limits, agent.tls, f"agents[{agent.name}].tls")
+        self.onward = Onward(agent, whole)
         self._config = agent
         self._whole = whole
         self.cards = Cards(
@@ -68,13 +69,20 @@ class GuardedAgent:
         self._unseen = build_view(agent, whole, None)
         self._seen = self._unseen
 
+    def public_address(self, target: str) -> str:
+        """Where a request for `target`, as sent, was sent to by its caller, who knows us by `public_url`; without query."""
+        path = target.partition("?")[0]
+        for _ in self.mount:
+            path = path[path.find("/", 1) :] if "/" in path[1:] else ""
+        return self.public_url + path
+
     async def view(self) -> View:
         """What holds now; without a usable card a view in which nothing can be created."""
         return self._seen if await self.cards.current() is not None else self._unseen
 
-    async def needs_with_extended(self, call: Call, head: Head, view: View) -> Needs | None:
+    async def needs_with_extended(self, call: Call, who: Principal, head: Head, view: View) -> Needs | None:
         """What a send needs once the caller's own extended card is judged too; None if the agent gives them none."""
-        card = await self.cards.extended(call, self._credentials(head))
+        card = await self._extended_card(call, who, head)
         if card is None:
             return None
         known = self._extended.get(id(card))
@@ -82,11 +90,14 @@ class GuardedAgent:
             known = self._extended[id(card)] = (card, with_extended_card(view.policy, card))
         return known[1]
 
-    def _credentials(self, head: Head) -> CIMultiDict[str]:
-        """The caller's credentials, as the agent would get them."""
-        if self.strips_credentials:
-            return CIMultiDict()
-        return CIMultiDict({n: head.headers[n] for n in ("Authorization", "Cookie") if n in head.headers})
+    async def _extended_card(self, call: Call, who: Principal, head: Head) -> Card | None:
+        def accepted(status: int, got: Mapping[str, str]) -> None:
+            self.onward.require_accepted(who, status, got)
+
+        try:
+            return await self.cards.extended(call, self.onward.identifying(head.headers, who), accepted)
+        except TokenRefused as refused:  # not that this caller has none
+            raise Refused(Reason.CARD_UNAVAILABLE, internal=refused.refusal.internal) from None
 
     def _compile(self, cards: CardSet) -> None:
         self._extended.clear()
@@ -138,9 +149,13 @@ class Agents:
         raise Refused(Reason.AGENT_NOT_FOUND)
 
     async def __aenter__(self) -> Agents:
-        for agent in self._agents:
-            await self._stack.enter_async_context(agent.upstream)
-            self._stack.push_async_callback(agent.cards.close)
+        """Raises ValueError: what is wrong with the files of an agent's `tls`, or with its `authorization_file`."""
+        async with AsyncExitStack() as entered:
+            for agent in self._agents:
+                await entered.enter_async_context(agent.onward)
+                await entered.enter_async_context(agent.upstream)
+                entered.push_async_callback(agent.cards.close)
+            self._stack = entered.pop_all()
         return self
 
     async def __aexit__(

@@ -96,27 +96,39 @@ class Cards:
             age = self._now() - self._fetched
         return self._set if age < self._max_stale else None
 
-    async def extended(self, call: Call, headers: CIMultiDict[str]) -> Card | None:
-        """The caller's own extended card, None if the agent gives them none. Raises Refused when it cannot be had."""
+    async def extended(
+        self, call: Call, headers: CIMultiDict[str], accepted: Callable[[int, Mapping[str, str]], None]
+    ) -> Card | None:
+        """The caller's own extended card, None if the agent gives them none. Raises Refused when it cannot be had.
+
+        `headers` are all by which the agent can tell callers apart; `accepted` raises where status and headers of its
+        reply are not about the caller.
+        """
         request = request_for(call)
         if request is None:
             return None
-        credentials = (headers.get("Authorization", ""), headers.get("Cookie", ""))
-        key = hashlib.sha256(repr((credentials, request.target, request.body)).encode()).digest()
+        # The agent gets nothing else, so it could not tell two callers with one key apart.
+        sent = (sorted(headers.items()), request.method, request.target, request.body)
+        key = hashlib.sha256(repr(sent).encode()).digest()
         if key in self._extended:
             return self._extended[key]
-        card = await self._fetch_extended(request, call.dialect, headers)
+        card = await self._fetch_extended(request, call.dialect, headers, accepted)
         self._extended[key] = card
         return card
 
     async def _fetch_extended(
-        self, request: OwnRequest, dialect: Dialect, headers: CIMultiDict[str]
+        self,
+        request: OwnRequest,
+        dialect: Dialect,
+        headers: CIMultiDict[str],
+        accepted: Callable[[int, Mapping[str, str]], None],
     ) -> Card | None:
         sent = CIMultiDict(request.headers)
-        sent.update(headers)
-        status, _, body = await self._upstream.ask(
+        sent.extend(headers)
+        status, got, body = await self._upstream.ask(
             request.method, request.target, sent, request.body, limit=_LIMIT, timeout=_TIMEOUT
         )
+        accepted(status, got)
         if status >= 500:
             raise Refused(
                 Reason.CARD_UNAVAILABLE, internal=f"the agent answered {status} for its extended card"

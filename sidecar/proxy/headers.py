@@ -1,13 +1,15 @@
 """Which headers go on, both ways. Pure.
 
 Owns: hop-by-hop, forwarded, routing and identity headers (RFC 9110 §7.6.1; field cases of kinds 2 and 3).
-Never: trusts inbound identity.
+Never: trusts inbound identity, or adds any (onward.py does).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
+from typing import Final
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
@@ -74,59 +76,78 @@ _JUDGED_BY = frozenset(
         "content-type",
         "content-encoding",
         "cookie",
+        "dpop",
     }
 )
 
 _CREDENTIALS = frozenset({"authorization", "cookie", "dpop"})
 
+# What we tell agents of a verified caller begins so, in any spelling; nobody else's does.
+OWN_PREFIX: Final = "x-a2a-sidecar-"
+
 _OURS = HOP_BY_HOP | {"server", "date", "content-length"}  # the edge's own on every reply
 
-_ABOUT_A_BODY = (
+ABOUT_A_BODY: Final = (
     *("accept", "content-encoding", "content-language", "content-type", "if-match", "if-modified-since"),
     *("if-none-match", "if-range", "if-unmodified-since", "last-event-id", "range"),
 )
 
 _ADDRESSES = frozenset({"location", "content-location"})
 
-_DROPPED = {
-    (strip, inflated): HOP_BY_HOP
-    | _REPLACED
-    | (_CREDENTIALS if strip else frozenset())
-    | (frozenset({"content-encoding"}) if inflated else frozenset())
-    for strip in (False, True)
-    for inflated in (False, True)
-}
+_ENDS_HERE = HOP_BY_HOP | _REPLACED
+
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Sieve:
+    """Which of a caller's headers one agent gets: `goes_on` by name. `Connection` may list none of `judged_by`."""
+
+    goes_on: Callable[[str], bool]
+    judged_by: frozenset[str]
+
+
+def sieve(*, credentials: bool, api_key: str | None) -> Sieve:
+    """The sieve of an agent that gets callers' `credentials`, or none of them.
+
+    `api_key` is the header API keys are sent in, None where nobody has one: it is a credential like the others.
+    """
+    own = api_key.lower() if api_key is not None else None
+    key = _folded(own) if own is not None else None
+
+    def goes_on(name: str) -> bool:
+        lower = name.lower()
+        folded = _folded(lower)
+        if folded in _ENDS_HERE or folded.startswith(OWN_PREFIX):
+            return False
+        if folded == key:
+            return credentials and lower == own  # its twin was not judged
+        if folded in _CREDENTIALS:
+            return credentials and lower == folded
+        return not _claims_identity(lower, folded)
+
+    # Names are the caller's to choose, so those remembered are bounded.
+    return Sieve(lru_cache(maxsize=4096)(goes_on), _JUDGED_BY | ({own} if own is not None else set()))
 
 
 def to_upstream(
-    inbound: CIMultiDictProxy[str], *, strip_credentials: bool, plain_reply: bool, inflated: bool
+    inbound: CIMultiDictProxy[str], sieve: Sieve, *, plain_reply: bool, inflated: bool
 ) -> CIMultiDict[str]:
-    """The request headers the agent gets. Raises Refused where `Connection` lists what was judged by.
+    """What of a caller's headers the agent gets. Raises Refused where `Connection` lists what was judged by.
 
     `plain_reply` asks for a reply we can read; `inflated` says that the body lost its Content-Encoding.
     """
-    dropped = _DROPPED[strip_credentials, inflated]
-    if "Connection" in inbound:
-        dropped = dropped | _listed(inbound)
+    goes_on = sieve.goes_on
+    listed = _listed(inbound, sieve.judged_by) if "Connection" in inbound else _NONE
     out: CIMultiDict[str] = CIMultiDict()
     for name, value in inbound.items():
-        lower = name.lower()
-        if lower not in dropped and not _claims_identity(lower):
+        if goes_on(name) and (not listed or name.lower() not in listed):
             out.add(name, value)
+    if inflated:
+        out.popall("Content-Encoding", None)
     coding = "identity" if plain_reply else inbound.get("Accept-Encoding")
     if coding is not None:
         out["Accept-Encoding"] = coding
-    return out
-
-
-def for_own_request(
-    inbound: CIMultiDictProxy[str], own: Mapping[str, str], *, strip_credentials: bool
-) -> CIMultiDict[str]:
-    """The headers of a request of ours on behalf of the caller: `own`, over those theirs that are not about a body."""
-    out = to_upstream(inbound, strip_credentials=strip_credentials, plain_reply=True, inflated=True)
-    for name in _ABOUT_A_BODY:
-        out.popall(name, None)
-    out.update(own)
     return out
 
 
@@ -151,16 +172,19 @@ def to_downstream(inbound: CIMultiDictProxy[str], upstream: str, public_url: str
     return out
 
 
-def _listed(inbound: CIMultiDictProxy[str]) -> frozenset[str]:
+def _listed(inbound: CIMultiDictProxy[str], judged_by: frozenset[str]) -> frozenset[str]:
     listed = {token.strip().lower() for value in inbound.getall("Connection") for token in value.split(",")}
-    if taken := listed & _JUDGED_BY:
+    if taken := listed & judged_by:
         raise Refused(Reason.INVALID_REQUEST, f"`Connection` may not list `{min(taken)}`")
     return frozenset(listed)
 
 
-@lru_cache(maxsize=4096)
-def _claims_identity(lower: str) -> bool:
-    folded = lower.replace("_", "-").strip()
-    if folded != lower and folded in _JUDGED_BY | HOP_BY_HOP | _REPLACED:
+def _folded(lower: str) -> str:
+    """A name as CGI-style frameworks tell names apart."""
+    return lower.replace("_", "-").strip()
+
+
+def _claims_identity(lower: str, folded: str) -> bool:
+    if folded != lower and folded in _JUDGED_BY:
         return True  # an underscore twin of what was judged
     return folded in _CLAIMED or (folded.startswith(_CLAIMED_PREFIXES) and lower not in _KEPT)

@@ -47,7 +47,11 @@ class HttpExchange:
         self._request = request
         self.id = id_
         self.head = Head(
-            request.method, request.raw_path, request.headers, (request.version.major, request.version.minor)
+            request.method,
+            request.raw_path,
+            request.headers,
+            (request.version.major, request.version.minor),
+            cast(Connection, request.protocol).certificate,
         )
 
     @property
@@ -93,14 +97,27 @@ class WireResponse(web.StreamResponse):
 
 
 class Connection(RequestHandler):
-    """One downstream connection: aiohttp's, with a deadline for headers and pages of our own."""
+    """One downstream connection: aiohttp's, with a deadline for headers and pages of our own.
 
-    __slots__ = ("_header_seconds", "_header_timer")
+    `certificate` (DER) is what the caller showed and TLS verified, None without; it does not change.
+    """
+
+    __slots__ = ("_header_seconds", "_header_timer", "certificate")
 
     def __init__(self, *args: Any, header_seconds: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._header_seconds = header_seconds
         self._header_timer: asyncio.TimerHandle | None = None
+        self.certificate: bytes | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        tls = transport.get_extra_info("ssl_object")
+        if tls is not None:
+            self.certificate = tls.getpeercert(binary_form=True)
+        server = self._manager
+        super().connection_made(transport)
+        if tls is not None and isinstance(server, HttpServer) and server.draining:
+            self.force_close()  # its handshake took until now, and nobody would wait for its calls
 
     def data_received(self, data: bytes) -> None:
         seen = self._request_count
@@ -169,7 +186,7 @@ class HttpServer(web.Server):
         self._answer = answer
         self._limits = limits
         self._new_id = new_id
-        self._draining = False
+        self.draining = False
         super().__init__(self._handle, handler_cancellation=True)
 
     def __call__(self) -> RequestHandler:
@@ -188,7 +205,7 @@ class HttpServer(web.Server):
 
     def pre_shutdown(self) -> None:
         """No new requests: idle connections close, the others after their reply. aiohttp's own would drop uploads."""
-        self._draining = True
+        self.draining = True
         for connection in self.connections:
             if isinstance(connection, Connection) and connection.idle:
                 connection.close()
@@ -209,7 +226,7 @@ class HttpServer(web.Server):
         if reply.tunnel is not None:
             return await _switch(request, reply, reply.tunnel)
         response = WireResponse(status=reply.status, headers=reply.headers)
-        if self._draining:
+        if self.draining:
             response.force_close()
         if request._message.upgrade or (reply.status >= 400 and not request.content.at_eof()):
             response.force_close()  # what is left of the request must not be read as the next one
@@ -244,7 +261,7 @@ class HttpServer(web.Server):
                         request.transport,
                         framed=bool({"Transfer-Encoding", "Content-Length"} & response.headers.keys()),
                     )
-        if self._draining:  # since it began: its head promised to keep the connection
+        if self.draining:  # since it began: its head promised to keep the connection
             response.force_close()
         return response
 

@@ -7,17 +7,20 @@ Never: accepts anything but a Permit, follows a redirect, sends anything twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
 
 import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from sidecar.config import Limits
+from sidecar.config import Limits, UpstreamTls
 from sidecar.model import Permit, Reason, Refused
+from sidecar.proxy.from_files import FromFiles
+from sidecar.proxy.tls import UpstreamContext, why
 
 # Agents close idle connections after 5 s (uvicorn, Node); ours must be gone before.
 KEEPALIVE_SECONDS = 4.0
@@ -49,7 +52,7 @@ class UpstreamReply:
             if arrived := content._read_nowait(-1):
                 return arrived
             self.close()
-            raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
+            raise Refused(Reason.AGENT_FAILED, internal=why(problem)) from None
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self
@@ -66,19 +69,41 @@ class UpstreamReply:
 
     def close(self) -> None:
         """Give the connection back if the reply was read to its end, else drop it."""
-        self.response.close() if not self.response.content.at_eof() else self.response.release()
+        response = self.response
+        if response.content.at_eof():
+            response.release()
+            return
+        connection = response.connection
+        if connection is not None and connection.transport is not None and response.url.scheme == "https":
+            connection.transport.abort()  # TLS would wait for the agent's goodbye
+        response.close()
 
 
 class Upstream:
     """One agent's address. There is no way in without a permit."""
 
-    def __init__(self, base: str, limits: Limits) -> None:
+    def __init__(self, base: str, limits: Limits, tls: UpstreamTls, key: str) -> None:
+        """`tls` is how an `https` address is verified; `key` is where it stands in the policy."""
         self._base = base.rstrip("/")
         self._limits = limits
+        self._tls = (key, tls)
+        self._context: UpstreamContext | None = None
         self._session: aiohttp.ClientSession | None = None
 
+    def tls_options(self) -> dict[str, Any]:
+        """What a connection to the agent needs for TLS, as the files are now; nothing for an `http` address."""
+        return self._context.options() if self._context is not None else {}
+
+    @property
+    def files(self) -> Sequence[FromFiles[Any]]:
+        return () if self._context is None else (self._context.files,)
+
     async def __aenter__(self) -> Upstream:
+        """Raises ValueError: what is wrong with the files of `tls`."""
         limits = self._limits
+        if URL(self._base).scheme == "https":
+            self._context = UpstreamContext(*self._tls)
+            self._context.start()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=limits.connections, keepalive_timeout=KEEPALIVE_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -100,6 +125,8 @@ class Upstream:
     async def __aexit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._context is not None:
+            await self._context.close()
         if self._session is not None:
             await self._session.close()
 
@@ -144,12 +171,12 @@ class Upstream:
             body = _in_pieces(body)
         try:
             response = await self._session.request(
-                method, url, headers=headers, data=body, allow_redirects=False
+                method, url, headers=headers, data=body, allow_redirects=False, **self.tls_options()
             )
         except _NOT_SENT as problem:
-            raise Refused(Reason.AGENT_UNAVAILABLE, internal=type(problem).__name__) from None
+            raise Refused(Reason.AGENT_UNAVAILABLE, internal=why(problem)) from None
         except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-            raise Refused(Reason.AGENT_FAILED, internal=type(problem).__name__) from None
+            raise Refused(Reason.AGENT_FAILED, internal=why(problem)) from None
         if response.status < 200:  # an upgrade nobody asked for
             response.close()
             raise Refused(Reason.AGENT_FAILED, internal=f"status {response.status}")

@@ -1,4 +1,4 @@
-"""One environment for each SDK the end-to-end tests run unmodified.
+"""One environment for each SDK and server the end-to-end tests run unmodified.
 
 Owns: the pinned packages, building them under `.environments/`, and what a test does without one.
 Never: installs into the environment the tests run in, or names a place to install from.
@@ -75,6 +75,7 @@ ALL: Final[Mapping[str, Environment]] = {
         Environment("google-adk", "python", ("google-adk[a2a]==2.13.0",)),
         Environment("a2a-js-0.3", "node", ("@a2a-js/sdk@0.3.14", "express@5.2.1")),
         Environment("a2a-js-1", "node", ("@a2a-js/sdk@1.3.0", "express@5.2.1", "@bufbuild/protobuf@2.10.2")),
+        Environment("oidc-provider", "node", ("oidc-provider@9.13.3", "oauth4webapi@3.8.8")),
     )
 }
 

@@ -25,7 +25,7 @@ def shows_text(client: Client, agent: str) -> bool:
 
 
 @pytest.mark.parametrize(("client", "agent"), RUNS)
-def test_a_client_shows_its_user_the_missing_scope(
+def test_fc_063_a_client_shows_its_user_the_missing_scope(
     client: Client, agent: str, deployment: Deployment, token: Callable[..., str]
 ) -> None:
     sidecar = deployment.sidecar(agent)

@@ -12,6 +12,7 @@ from typing import Any
 
 import aiohttp
 import pytest
+import uvloop
 
 import sidecar.app
 from sidecar.app import App
@@ -20,6 +21,13 @@ from sidecar.ledger import Ledger
 from sidecar.proxy.names import LookUp
 from tests.edge.agent import Agent
 from tests.issuer import Issuer
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """TLS and who accepts a connection are the event loop's own work: tested on the one the product runs on."""
+    if item.path.name == "test_tls.py":
+        return {"uvloop": uvloop.new_event_loop}
+    return {"asyncio": asyncio.new_event_loop}
 
 
 @dataclass

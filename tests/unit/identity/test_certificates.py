@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from typing import Any
@@ -19,6 +20,7 @@ CA = Authority()
 PLANNER = "spiffe://example.org/ns/prod/sa/planner"
 INGRESS = "spiffe://example.org/ingress"
 HASH = "ab" * 32
+NOW = time.time()
 THUMBPRINT = urlsafe_b64encode(bytes.fromhex(HASH)).rstrip(b"=").decode()
 
 
@@ -140,11 +142,19 @@ def test_whose_word_about_a_caller_is_believed() -> None:
     known = Certificates(config.Certificates(forwarded_by=(INGRESS,)), ())
     told = f"Hash={HASH};URI={PLANNER}"
     proxy, caller = CA.client(INGRESS).der, CA.client("spiffe://example.org/mallory").der
-    assert known.of(head(proxy, told)) == Certificate(THUMBPRINT, (PLANNER,))
-    assert known.of(head(proxy)) is None, "the proxy is nobody by itself"
-    assert known.of(head(caller, told)) == read(caller), "anybody else's word is not heard"
-    assert known.of(head(None, told)) is None, "nor that of one without a certificate"
+    assert known.of(head(proxy, told), NOW) == Certificate(THUMBPRINT, (PLANNER,))
+    assert known.of(head(proxy), NOW) is None, "the proxy is nobody by itself"
+    assert known.of(head(caller, told), NOW) == read(caller), "anybody else's word is not heard"
+    assert known.of(head(None, told), NOW) is None, "nor that of one without a certificate"
     with pytest.raises(InvalidToken):
-        known.of(head(proxy, told, told))
+        known.of(head(proxy, told, told), NOW)
     with pytest.raises(InvalidToken):
-        known.of(head(proxy, "x"))
+        known.of(head(proxy, "x"), NOW)
+
+
+def test_a_certificate_that_has_expired_since_is_none() -> None:
+    known = Certificates(config.Certificates(principals=(PLANNER,), forwarded_by=(INGRESS,)), ())
+    for name in (PLANNER, INGRESS, "spiffe://example.org/mallory"):
+        shown = head(CA.client(name, expired=True).der, f"Hash={HASH};URI={PLANNER}")
+        with pytest.raises(InvalidToken, match="expired"):
+            known.of(shown, NOW)

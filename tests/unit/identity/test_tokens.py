@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sidecar import config
+from sidecar.identity import tokens
 from sidecar.identity.invalid import Fault, InvalidToken
 from sidecar.identity.jwks import read_key_set
 from sidecar.identity.tokens import LATEST, read, verify
@@ -182,6 +183,7 @@ def test_refused(claims: dict[str, Any]) -> None:
     *(fc(37, f"typ is {typ!r}", {}, {"typ": typ}) for typ in (
         "id+jwt", "dpop+jwt", "logout+jwt", "secevent+jwt", "at+jwt ", "", "JOSE", None, ["at+jwt"])),
     *(fc(37, f"an ID token by its {name}", {name: "x"}, {"typ": "JWT"}) for name in ("nonce", "at_hash", "c_hash")),
+    fc(37, "an ID token by its auth_time, and nothing of an access token", {"auth_time": NOW, "azp": "app"}, {"typ": "JWT"}),
     fc(37, "an ID token by its nonce, without typ", {"nonce": "x"}, {"typ": ...}),
     *(fc(37, f"the claim typ says {typ}", {"typ": typ}, {"typ": "JWT"})
       for typ in ("ID", "Refresh", "Offline", "Logout")),
@@ -192,6 +194,63 @@ def test_refused(claims: dict[str, Any]) -> None:
 def test_what_is_no_access_token_is_refused(claims: dict[str, Any], header: dict[str, Any]) -> None:
     with pytest.raises(InvalidToken):
         accepted(minted(header, **claims))
+
+
+@pytest.mark.parametrize("claims", [
+    {"auth_time": NOW, "scope": "r"}, {"auth_time": NOW, "scp": ["r"]}, {"auth_time": NOW, "client_id": "app"},
+    {"auth_time": NOW, "cid": "app"}, {"auth_time": NOW, "token_use": "access"}, {"auth_time": NOW, "typ": "Bearer"},
+    {"nonce": "x", "typ": "Bearer"}, {},
+])  # fmt: skip
+def test_what_issuers_write_into_access_tokens_of_type_jwt(claims: dict[str, Any]) -> None:
+    assert accepted(minted({"typ": "JWT"}, **claims))
+
+
+ASKED = config.Introspection(client_id="s", client_secret_env="S")
+OPAQUE = ISSUER.model_copy(update={"introspection": ASKED})
+TRUSTING = ISSUER.model_copy(
+    update={"introspection": ASKED.model_copy(update={"missing_audience": "accept"})}
+)
+SAID = {"active": True, "sub": "alice", "aud": "ours", "exp": NOW + 60, "token_type": "Bearer"}
+
+
+@pytest.mark.parametrize(("issuer", "said", "expires"), [
+    pytest.param(OPAQUE, {}, NOW + 60, id="an ordinary answer"),
+    pytest.param(OPAQUE, {"exp": ...}, None, id="without an end"),
+    pytest.param(OPAQUE, {"token_type": ...}, NOW + 60, id="of no kind, for us"),
+    pytest.param(OPAQUE, {"token_type": "DPoP"}, NOW + 60, id="bound to a key"),
+    pytest.param(TRUSTING, {"aud": ...}, NOW + 60, id="for nobody, which is trusted"),
+    pytest.param(TRUSTING, {"aud": []}, NOW + 60, id="for an empty list, which is trusted"),
+])  # fmt: skip
+def test_an_answer_that_is_accepted(issuer: Any, said: dict[str, Any], expires: float | None) -> None:
+    assert tokens.accept(told(said), issuer, ("ours",), NOW) == expires
+
+
+@pytest.mark.parametrize(("issuer", "said"), [
+    pytest.param(OPAQUE, {"aud": ...}, id="for nobody"),
+    pytest.param(OPAQUE, {"aud": []}, id="for an empty list"),
+    pytest.param(OPAQUE, {"aud": "theirs"}, id="for somebody else"),
+    pytest.param(TRUSTING, {"aud": "theirs"}, id="for somebody else, also where silence is trusted"),
+    pytest.param(TRUSTING, {"aud": None}, id="for null"),
+    pytest.param(TRUSTING, {"aud": ..., "token_type": ...}, id="for nobody and of no kind: refresh tokens are said so"),
+    pytest.param(TRUSTING, {"aud": ..., "token_type": "N_A"}, id="of another kind"),
+    pytest.param(OPAQUE, {"token_type": "refresh_token"}, id="a refresh token"),
+    pytest.param(OPAQUE, {"token_use": "refresh_token"}, id="a refresh token, as Hydra says it"),
+    pytest.param(OPAQUE, {"typ": "Refresh"}, id="a refresh token, as Keycloak says it"),
+    pytest.param(OPAQUE, {"exp": NOW - 60}, id="expired"),
+    pytest.param(OPAQUE, {"exp": "soon"}, id="an end that is none"),
+    pytest.param(OPAQUE, {"nbf": NOW + 60}, id="not yet begun"),
+    pytest.param(OPAQUE, {"exp": ..., "iat": NOW + 60}, id="issued in the future, without an end"),
+    pytest.param(OPAQUE.model_copy(update={"max_lifetime": 30.0}), {}, id="too long"),
+    pytest.param(OPAQUE.model_copy(update={"max_lifetime": 30.0}), {"exp": ...}, id="without an end, where one is asked for"),
+    pytest.param(OPAQUE.model_copy(update={"single_audience": True}), {"aud": ["ours", "theirs"]}, id="for others too"),
+])  # fmt: skip
+def test_an_answer_that_is_refused(issuer: Any, said: dict[str, Any]) -> None:
+    with pytest.raises(InvalidToken):
+        tokens.accept(told(said), issuer, ("ours",), NOW)
+
+
+def told(said: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in (SAID | said).items() if value is not ...}
 
 
 @pytest.mark.parametrize(("exp", "leeway", "fine"), [

@@ -24,6 +24,7 @@ SCHEMES = {
     "b": {"type": "http", "scheme": "bearer"},
     "oidc": {"type": "openIdConnect", "openIdConnectUrl": "https://idp.example.com"},
     "basic": {"type": "http", "scheme": "basic"},
+    "m": {"type": "mutualTLS"},
 }
 SPELLINGS = ("security", "securityRequirements")
 
@@ -407,3 +408,30 @@ def test_a_skill_may_ask_for_a_lifetime_where_the_section_does_not() -> None:
     assert need_of(needs, named("merge")) == Need((scopes(""),), lifetime=60.0)
     assert need_of(needs, named("comment")).lifetime == 0.0
     assert need_of(compile_needs(Scopes(min_remaining_lifetime=60.0), [a_card(W)])).lifetime == 60.0
+
+
+# --- what a client certificate adds -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize(
+    ("card", "bearer", "certified"),
+    [
+        pytest.param([{"o": ["w"], "m": []}], None, "w", id="token and certificate, both"),
+        pytest.param(
+            [{"o": ["w"]}, {"m": ["x"]}], "w", "w x", id="either, and all that could be satisfied count"
+        ),
+        pytest.param([{"m": []}], None, "", id="a certificate alone"),
+        pytest.param([{"m": [], "k": []}], None, None, id="and a key, which nobody shows beside a token"),
+        pytest.param([{"o": ["w"]}], "w", "w", id="no certificate asked for"),
+    ],
+)
+def test_a_certificate_satisfies_mutual_tls(
+    card: list[Requirement], spelling: str, bearer: str | None, certified: str | None
+) -> None:
+    needs = compile_needs(Scopes(), [a_card(card, spelling, s=None)])
+    for shown, needed in ((False, bearer), (True, certified)):
+        found = needs.for_call(named("s"), certified=shown)
+        assert not isinstance(found, UnknownSkill)
+        assert found[0].satisfiable is (needed is not None)
+        assert needed is None or found[0].options == (scopes(needed),)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any, Final, Protocol
+from urllib.parse import parse_qsl
 
 from cachetools import LRUCache
 
@@ -135,6 +136,8 @@ class Identity:
             scheme = scheme.lower()
             if scheme not in ("bearer", "dpop"):
                 return self._no_credential
+            if _has_token_in_query(head.target):  # RFC 6750 §2: one method, not two
+                raise InvalidToken("a second token, in the query", Fault.MALFORMED)
             seen = await self._who(text, audiences)
             if seen.bound is not None or scheme == "dpop":
                 await self._prove(seen.bound, scheme, head, text, url)
@@ -230,6 +233,11 @@ class Identity:
     ) -> _Verified:
         who = claims.principal(said, issuer, self._owner_claims, expires_at, self._asked_claims)
         return _Verified(who, issuer.issuer, keys, until, claims.confirmation(said))
+
+
+def _has_token_in_query(target: str) -> bool:
+    query = target.partition("?")[2]
+    return bool(query) and any(name == "access_token" for name, _ in parse_qsl(query, keep_blank_values=True))
 
 
 def _nobody(anonymous: str | config.AnonymousPrincipal, owner_claims: tuple[str, ...]) -> Principal | None:

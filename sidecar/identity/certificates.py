@@ -23,11 +23,11 @@ from sidecar.model import Head, Owner, Principal
 
 CERTIFICATE_ISSUER: Final = "urn:a2a-sidecar:certificate"
 FORWARDED: Final = "X-Forwarded-Client-Cert"
-_LONGEST: Final = 64 * 1024  # characters of that header
+_LONGEST: Final = 16 * 1024  # characters of that header
 _MOST_NAMES: Final = 100
 
 # Envoy's grammar: elements by `,`, pairs by `;`, values bare or quoted with `\"` inside.
-_PAIR: Final = re.compile(r'\s*([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"|([^",;]*))\s*(;|,|$)')
+_PAIR: Final = re.compile(r'\s*([A-Za-z]+)=(?:"((?:[^"\\]|\\.)*)"\s*|([^",;]*))(;|,|\Z)')
 _HEX_SHA256: Final = re.compile(r"[0-9A-Fa-f]{64}")
 _SPIFFE_ID: Final = re.compile(
     r"spiffe://[a-z0-9._-]+(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+"
@@ -120,7 +120,7 @@ def forwarded(header: str) -> Certificate:
         if pair is None:
             break
         name, quoted, bare, end = pair.groups()
-        value = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        value = bare.rstrip() if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
         pairs.append((name.lower(), value))
         at = pair.end()
         if end == ",":

@@ -69,6 +69,8 @@ class Confirmation:
 def confirmation(claims: Mapping[str, Any]) -> Confirmation | None:
     """What the token is bound to, None for a bearer token. Raises InvalidToken for what could not be proved here."""
     if "cnf" not in claims:
+        if any(str(claims.get(name)).lower() == "dpop" for name in ("token_type", "typ")):
+            raise InvalidToken("bound to a key by its own words, and to which it does not say")
         return None
     bound = claims["cnf"]
     if (

@@ -26,6 +26,7 @@ from sidecar.identity.line import Answered, Line, Unobtainable, checked, open_se
 from sidecar.identity.watched import WatchedFile
 
 AT_ONCE: Final = 64  # questions under way at the issuer
+WAITING: Final = 1_024  # and those that wait for their turn; past it callers hear so at once
 REMEMBERED: Final = 10_000  # tokens that are not active
 TOLD: Final = 1_000  # active ones; what each was found to be is kept elsewhere
 PAUSE: Final = 1.0  # seconds after discovery failed, before it is tried again
@@ -84,6 +85,7 @@ class Introspector:
         self._closed = False
         self._flights: dict[bytes, asyncio.Task[_Answer]] = {}
         asked = issuer.introspection
+        self._cache = asked.cache
         self._inactive: TTLCache[bytes, _NotActive] = TTLCache(REMEMBERED, asked.cache_inactive, timer=clock)
         # Also of tokens that are refused here for what they say, which would else be asked about each time.
         self._active: TTLCache[bytes, _Active] = TTLCache(TOLD, asked.cache, timer=clock)
@@ -115,15 +117,22 @@ class Introspector:
 
     async def _answer(self, token: str) -> _Answer:
         digest = sha256(token.encode()).digest()
-        known: _Answer | None = self._inactive.get(digest) or self._active.get(digest)
+        known: _Answer | None = self._inactive.get(digest) or self._fresh(digest)
         if known is not None:
             return known
         if self._closed:
             return _NoAnswer("stopped")
+        if len(self._flights) >= AT_ONCE + WAITING and digest not in self._flights:
+            return _NoAnswer("too many questions wait for an answer")
         flight = self._flights.get(digest) or self._launch(digest, token)
         # `wait` and not `await`: a caller who leaves must not end the question others wait for.
         await asyncio.wait([flight])
         return _NoAnswer("stopped") if flight.cancelled() else flight.result()
+
+    def _fresh(self, digest: bytes) -> _Active | None:
+        """An answer that stands, counted from when it was asked for."""
+        known = self._active.get(digest)
+        return known if known is not None and self._clock() - known.at < self._cache else None
 
     def _launch(self, digest: bytes, token: str) -> asyncio.Task[_Answer]:
         flight = asyncio.get_running_loop().create_task(self._ask(digest, token))

@@ -125,7 +125,7 @@ def guard(call: Call, who: Principal, policy: Policy, needs: Needs | None, now: 
     held = widen(who.scopes, policy.implies)
     missing = need.missing(held)
     remaining = math.inf if who.expires_at is None else who.expires_at - now
-    if missing is None and remaining >= need.lifetime:
+    if missing is None and (not need.lifetime or remaining >= need.lifetime):
         return Guarded(skill, chosen_by)
     divergence = Divergence(
         skill, chosen_by, need.required(held), who.scopes, missing or frozenset(), who.presented_by

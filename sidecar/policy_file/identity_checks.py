@@ -74,12 +74,23 @@ def introspection_is_whole(root: Table) -> Iterator[tuple[Key, str]]:
                 "not be shown to another issuer than its own: remove one of them",
             )
         first = index if first is None else first
+        if told.get("missing_audience") == "accept":
+            yield from _audiences_of_agents(root, key)
         given = [name for name in ("client_secret_file", "client_secret_env") if name in told]
         if len(given) != 1:
             both = (
                 "keep one of them" if given else "the issuer answers only to whom it knows; write one of them"
             )
             yield (*key, *given[:1]), f"`client_secret_file` or `client_secret_env`: {both}"
+
+
+def _audiences_of_agents(root: Table, key: Key) -> Iterator[tuple[Key, str]]:
+    if any(isinstance(agent, dict) and "audiences" in agent for agent in items(root, "agents")):
+        yield (
+            (*key, "missing_audience"),
+            "a token without audience would be good at every agent, but `agents[].audiences` tells them apart; write "
+            "`missing_audience: refuse`, or give the agents no `audiences`",
+        )
 
 
 def api_keys_are_apart(root: Table) -> Iterator[tuple[Key, str]]:

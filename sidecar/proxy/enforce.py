@@ -31,6 +31,9 @@ from sidecar.proxy.obligations import Carrier
 
 log = structlog.get_logger()
 
+# Their reply is the request as it came (RFC 9110 §9.3.8), and what comes to the agent is not only the caller's.
+_ECHOES = frozenset({"TRACE", "TRACK"})
+
 _MISSES = NOT_FOUND_REASONS | {Reason.PUSH_NOT_OFFERED}
 
 
@@ -64,6 +67,8 @@ async def answer(exchange: Exchange, deps: Deps) -> Reply:
 
 
 async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
+    if exchange.head.method in _ECHOES:
+        raise Refused(Reason.METHOD_NOT_ALLOWED, "this method is not answered here")
     agent, target = deps.agents.at(read_target(exchange.head.target))
     progress.agent = agent.name
     view = await agent.view()

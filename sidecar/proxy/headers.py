@@ -6,6 +6,7 @@ Never: trusts inbound identity, or adds any (onward.py does).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -44,7 +45,25 @@ _CLAIMED = frozenset(
         *("x-original-host", "x-original-method", "x-original-path", "x-original-uri", "x-original-url"),
         *("x-rewrite-uri", "x-rewrite-url"),
         *("x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"),
-        *("x-user", "x-user-id", "x-user-email", "x-tenant-id"),
+        *(
+            "x-user",
+            "x-user-id",
+            "x-user-email",
+            "x-username",
+            "x-userinfo",
+            "x-email",
+            "x-groups",
+            "x-auth-user",
+        ),
+        *(
+            "x-tenant",
+            "x-tenant-id",
+            "x-scope-orgid",
+            "x-verified-subject",
+            "x-jwt-payload",
+            "x-credential-identifier",
+        ),
+        *("x-endpoint-api-userinfo", "x-apigateway-api-userinfo", "x-client-dn", "x-ssl-cert"),
         *("client-cert", "client-cert-chain", "x-client-cert", "ssl-client-cert", "x-ms-client-principal"),
     }
 )
@@ -60,7 +79,7 @@ _CLAIMED_PREFIXES = (
         "x-pomerium-",
     ),
     *("x-ssl-client-", "x-amzn-oidc-", "x-goog-authenticated-user-", "x-goog-iap-", "x-ms-client-principal-"),
-    *("cf-access-", "tailscale-user-"),
+    *("cf-access-", "tailscale-user-", "x-consumer-", "x-vouch-", "impersonate-"),
 )
 
 # 0.x names its extensions header so; it is the protocol's own.
@@ -80,7 +99,13 @@ _JUDGED_BY = frozenset(
     }
 )
 
-_CREDENTIALS = frozenset({"authorization", "cookie", "dpop"})
+_CREDENTIALS = frozenset(
+    {
+        *("authorization", "cookie", "dpop"),
+        *("x-authorization", "x-access-token", "x-id-token", "x-auth-token", "x-refresh-token"),
+        *("x-ms-token-aad-access-token", "x-ms-token-aad-id-token", "x-ms-token-aad-refresh-token"),
+    }
+)
 
 # What we tell agents of a verified caller begins so, in any spelling; nobody else's does.
 OWN_PREFIX: Final = "x-a2a-sidecar-"
@@ -95,6 +120,8 @@ ABOUT_A_BODY: Final = (
 _ADDRESSES = frozenset({"location", "content-location"})
 
 _ENDS_HERE = HOP_BY_HOP | _REPLACED
+
+_ODD: Final = re.compile(r"[^a-z0-9]")
 
 _NONE: Final[frozenset[str]] = frozenset()
 
@@ -180,8 +207,8 @@ def _listed(inbound: CIMultiDictProxy[str], judged_by: frozenset[str]) -> frozen
 
 
 def _folded(lower: str) -> str:
-    """A name as CGI-style frameworks tell names apart."""
-    return lower.replace("_", "-").strip()
+    """A name as CGI-style frameworks tell names apart: some fold `-` and `_`, some whatever is no letter or digit."""
+    return _ODD.sub("-", lower.strip())
 
 
 def _claims_identity(lower: str, folded: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any, cast
 from aiohttp import web
 from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_exceptions import BadHttpMessage
+from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
 from multidict import CIMultiDict
 
@@ -29,11 +30,17 @@ Answer = Callable[[Exchange], Awaitable[Reply]]
 
 _SPOKEN = ((1, 1), (1, 0))
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_TIMEOUT = (
-    b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nServer: "
-    + SERVER.encode()
-    + b"\r\nConnection: close\r\n\r\n"
-)
+HEAD_LIMIT = 64 * 1024  # bytes of a head that is not complete yet; the parser bounds each line, not their sum
+
+
+def _bare(status: str) -> bytes:
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nServer: {SERVER}\r\nConnection: close\r\n\r\n"
+    ).encode()
+
+
+_TIMEOUT = _bare("408 Request Timeout")
+_TOO_LARGE = _bare("431 Request Header Fields Too Large")
 _SILENT = logging.Logger("sidecar.silent", level=logging.CRITICAL + 1)
 _REQUEST_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=")
 
@@ -102,12 +109,14 @@ class Connection(RequestHandler):
     `certificate` (DER) is what the caller showed and TLS verified, None without; it does not change.
     """
 
-    __slots__ = ("_header_seconds", "_header_timer", "certificate")
+    __slots__ = ("_body", "_head_bytes", "_header_seconds", "_header_timer", "certificate")
 
     def __init__(self, *args: Any, header_seconds: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._header_seconds = header_seconds
         self._header_timer: asyncio.TimerHandle | None = None
+        self._head_bytes = 0
+        self._body: StreamReader | None = None  # of the last request there was a head of
         self.certificate: bytes | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -120,12 +129,18 @@ class Connection(RequestHandler):
             self.force_close()  # its handshake took until now, and nobody would wait for its calls
 
     def data_received(self, data: bytes) -> None:
-        seen = self._request_count
+        seen, in_head = self._request_count, self._body is None or self._body.is_eof()
         super().data_received(data)
         if self._request_count != seen:
             self._stop_timer()
-        elif self._header_timer is None and data and self.idle:
-            self._header_timer = self._loop.call_later(self._header_seconds, self._too_slow)
+            self._head_bytes = 0
+            self._body = self._messages[-1][1] if self._messages else None
+        elif data and in_head and self.idle:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_LIMIT:
+                self._end_with(_TOO_LARGE)
+            elif self._header_timer is None:
+                self._header_timer = self._loop.call_later(self._header_seconds, self._end_with, _TIMEOUT)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()
@@ -163,10 +178,10 @@ class Connection(RequestHandler):
             self._header_timer.cancel()
             self._header_timer = None
 
-    def _too_slow(self) -> None:
-        self._header_timer = None
+    def _end_with(self, page: bytes) -> None:
+        self._stop_timer()
         if self.idle and self.transport is not None:
-            self.transport.write(_TIMEOUT)
+            self.transport.write(page)
             self.force_close()
 
 

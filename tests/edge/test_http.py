@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import json
 from io import BytesIO
@@ -54,6 +55,32 @@ async def test_expect_100_continue_is_answered(running: Sidecar, agent: Agent) -
 async def test_a_head_that_never_ends_is_cut_off(start: Start) -> None:
     running = await start(limits={"header_timeout": 0.2})
     assert b"408" in await raw(running, b"GET / HTTP/1.1\r\nHost: x\r\n")
+
+
+async def test_a_head_in_many_fields_is_bounded_as_a_whole(running: Sidecar) -> None:
+    """Each field may be large; a head that goes on and on without its end must not be kept."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", running.app.traffic[1])
+    writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
+    sent = 0
+    async with asyncio.timeout(10):
+        got = asyncio.create_task(reader.read())
+        while not got.done() and sent < 4 * 2**20:
+            writer.write(b"X-%d: %s\r\n" % (sent, b"x" * 8000))
+            sent += 8000
+            await asyncio.wait({got}, timeout=0.001)
+        with contextlib.suppress(ConnectionResetError):  # then what had been sent on took the page with it
+            assert (await got).startswith(b"HTTP/1.1 431 ")
+    writer.close()
+    assert sent < 2**20
+
+
+@pytest.mark.parametrize("method", ["TRACE", "TRACK"])
+@pytest.mark.parametrize("target", ["/", "/x", "/tasks/t-1"])
+async def test_nothing_is_echoed(running: Sidecar, agent: Agent, method: str, target: str) -> None:
+    """What comes to the agent is not the caller's alone."""
+    answer = await running.send(method, target)
+    assert answer.status in (405, 400)  # not every parser knows TRACK
+    assert agent.received == []
 
 
 async def test_a_body_that_never_ends_is_cut_off(start: Start, agent: Agent) -> None:

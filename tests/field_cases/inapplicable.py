@@ -50,8 +50,8 @@ INAPPLICABLE: Mapping[str, str] = {
     "FC-031: 404 at every unknown path": (
         "the design decides otherwise: so under `other_paths: refuse`; by default any valid caller passes"
     ),
-    "FC-041: cookies and query credentials taken away": (
-        "they prove nothing to the sidecar; the agent gets them as the caller sent them unless `authorization: strip`"
+    "FC-041: cookies and other query credentials taken away": (
+        "an `access_token` in the query beside a credential is refused; the others prove nothing to the sidecar; the agent gets them as the caller sent them unless `authorization: strip`"
         " takes cookies too (design §7)"
     ),
     "FC-053: refused within 200 ms": "no time is measured; that the agent is not asked is",

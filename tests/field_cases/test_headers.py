@@ -229,7 +229,6 @@ async def test_fc_041_the_name_of_the_scheme_has_no_case(scene: Scene, scheme: s
 @pytest.mark.parametrize(
     ("query", "more"),
     [
-        pytest.param("?access_token={a}", [], id="a token in the query"),
         pytest.param("?Authorization=Bearer%20{a}", [], id="a header in the query"),
         pytest.param("?token={a}&api_key={a}", [], id="two more in the query"),
         pytest.param("", ["Cookie: access_token={a}"], id="a cookie"),
@@ -247,6 +246,19 @@ async def test_fc_041_beside_mallorys_token_another_counts_for_nothing(
     require_equal_to_nf(foreign, await scene.ask(f"GET /tasks/{N}{query}", V1, *said))
     assert (await scene.ask(f"GET /tasks/{T_A}{query}", V1, *said, who=None)).status == 401
     require_not_found(await scene.ask(f"POST /{query}", V1, JSON, *said, body=get(T_A)))
+    assert scene.untouched
+
+
+@pytest.mark.parametrize(
+    "query", ["access_token={a}", "x=1&access%5Ftoken={a}", "access_token=", "access_token={m}"]
+)
+async def test_fc_041_a_second_token_in_the_query_is_one_too_many(scene: Scene, query: str) -> None:
+    """RFC 6750 §2: the agent could take the other one."""
+    query = query.replace("{a}", scene.token("alice")).replace("{m}", scene.token("mallory"))
+    for line, body in ((f"GET /tasks/{T_M}?{query}", b""), (f"POST /?{query}", get(T_M))):
+        answer = await scene.ask(line, V1, JSON, body=body)
+        assert answer.status == 401
+        assert "malformed" in (answer.header("WWW-Authenticate") or "")
     assert scene.untouched
 
 

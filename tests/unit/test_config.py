@@ -656,6 +656,16 @@ def test_opaque_tokens_are_shown_to_one_issuer(told: Told) -> None:
     assert "identity.issuers[1].introspection: `issuers[0]` has `introspection` already" in problem
 
 
+def test_an_agent_with_audiences_of_its_own_wants_one_in_each_token(told: Told) -> None:
+    asked = "audiences: [a], introspection: {client_id: s, client_secret_file: /s, missing_audience: accept}"
+    issuers = f"[{{issuer: 'https://i', {asked}}}]"
+    (problem,) = told(f"version: 1\nidentity: {{issuers: {issuers}}}\nagents: [{AGENT}, audiences: [b]}}]\n")
+    assert (
+        "identity.issuers[0].introspection.missing_audience: a token without audience would be good"
+        in problem
+    )
+
+
 def test_a_tenant_is_not_chosen_by_its_caller(told: Told) -> None:
     agent = f"{AGENT}, tenants: {{t1: {{claims: {{email: a@b.example}}}}}}}}"
     (problem,) = told(f"version: 1\n{ISSUERS}agents: [{agent}]\n")

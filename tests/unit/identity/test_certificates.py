@@ -138,6 +138,13 @@ def test_what_a_proxy_tells_and_nobody_can_read(header: str) -> None:
         forwarded(header)
 
 
+def test_a_word_made_to_be_read_slowly_is_not() -> None:
+    """Blanks before a quote that does not belong there: it took a time that grew with their square."""
+    for odd in (f'Subject=a{" " * 15_000}"', f"{'a' * 15_000}", f'Subject="{" " * 15_000}', " " * 15_000):
+        with pytest.raises(InvalidToken):
+            forwarded(odd)
+
+
 def test_whose_word_about_a_caller_is_believed() -> None:
     known = Certificates(config.Certificates(forwarded_by=(INGRESS,)), ())
     told = f"Hash={HASH};URI={PLANNER}"

@@ -281,3 +281,10 @@ def test_what_a_token_is_bound_to(claims: dict[str, Any], bound: Confirmation | 
 def test_a_token_bound_to_what_cannot_be_proved_is_refused(cnf: object) -> None:
     with pytest.raises(InvalidToken, match="cnf"):
         confirmation({"cnf": cnf})
+
+
+@pytest.mark.parametrize("said", [{"token_type": "DPoP"}, {"typ": "dpop"}])
+def test_a_token_that_says_it_is_bound_and_not_to_what_is_refused(said: dict[str, Any]) -> None:
+    with pytest.raises(InvalidToken, match="does not say"):
+        confirmation(said)
+    assert confirmation(said | {"cnf": {"jkt": T}}) == Confirmation(T, None)

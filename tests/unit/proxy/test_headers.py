@@ -119,3 +119,37 @@ def test_replies_lose_what_is_of_one_hop_or_ours() -> None:
 def test_a_redirect_to_the_agent_leads_to_where_callers_find_it(location: str, told: str) -> None:
     inbound = CIMultiDictProxy(CIMultiDict([("Location", location)]))
     assert to_downstream(inbound, "http://a:1/base", "https://p/code")["Location"] == told
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "x.a2a.sidecar.subject",
+            "x!a2a!sidecar!subject",
+            "X.Forwarded.User",
+            "X~Remote~User",
+            "content.length",
+        ),
+        *(
+            "X-Consumer-Username",
+            "X-Vouch-User",
+            "Impersonate-User",
+            "X-Scope-OrgID",
+            "X-Jwt-Payload",
+            "X.Auth+User",
+        ),
+    ],
+)
+def test_a_twin_by_any_character_is_no_identity(name: str) -> None:
+    """Some servers fold whatever is no letter or digit into one character."""
+    assert not sieve(credentials=True, api_key=None).goes_on(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["X-Access-Token", "X-Auth-Token", "X-Authorization", "X-MS-Token-AAD-Access-Token"]
+)
+def test_what_agents_take_for_a_token_is_a_credential(name: str) -> None:
+    assert sieve(credentials=True, api_key=None).goes_on(name)
+    assert not sieve(credentials=False, api_key=None).goes_on(name)
+    assert not sieve(credentials=True, api_key=None).goes_on(name.replace("-", "."))

@@ -137,6 +137,8 @@ def test_an_early_end_leaves_nothing_behind(number: signal.Signals, status: int,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        # A shell's background job ignores Ctrl-C, and so would whatever it starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as run:
         assert run.stdout is not None
         listen = next(found for line in run.stdout if (found := re.search(r"listen: 127.0.0.1:(\d+)", line)))

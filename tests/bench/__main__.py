@@ -1,7 +1,8 @@
-"""`python -m tests.bench`: the sidecar and its rivals side by side; `uniformity` and `listing` measure promises.
+"""`python -m tests.bench`: the sidecar and its rivals side by side; `uniformity`, `listing` and
+`floods` measure promises.
 
 Owns: the order of a run, its options, and its exit code: 2 where something is missing.
-Never: fails because something is slow; only the two promises can fail, with exit code 1.
+Never: fails because something is slow; only the promises can fail, with exit code 1.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import typer
 from rich.console import Console
 
 from tests.bench import contenders, machine, micro, report
+from tests.bench.floods import floods
 from tests.bench.listing import listing
 from tests.bench.load import CONNECTIONS, Cores, Series, rounds
 from tests.bench.processes import CannotMeasure, free_port
@@ -136,6 +138,7 @@ def _steps(folder: Path) -> list[dict[str, object]]:
 
 app.command()(uniformity)
 app.command()(listing)
+app.command()(floods)
 
 
 def main() -> None:

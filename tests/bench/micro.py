@@ -1,6 +1,6 @@
 """Single steps of the line, in this process, without a network.
 
-Owns: decode and decide per dialect, the stream parser, a remembered and a new token, the ledger's answers.
+Owns: decode and decide per dialect, the stream parser, credentials, the ledger's answers.
 Never: stands for the whole; the load does that.
 """
 
@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,16 +28,19 @@ from sidecar.bindings.sse import SseParser
 from sidecar.bindings.surface import Surface
 from sidecar.bindings.target import read_target
 from sidecar.identity import Identity
+from sidecar.ledger.memory import MemoryLedger
 from sidecar.ledger.sqlite import SqliteLedger
 from sidecar.model import Call, Entry, Fact, Facts, Head, Kind, Owner, Permit, Refusal, Resource
 from sidecar.policy.decide import Known, decide, look_ups
 from tests.bench.load import Quartiles
 from tests.bench.scene import ANSWER_TO_GET, TASK, compact
 from tests.builders import ALICE, a_card, a_policy, a_principal
+from tests.dpop import ProofKey
 from tests.issuer import Issuer
 
 REPEATS: Final = 25  # batches; the quartiles are those of their means
 BATCH_SECONDS: Final = 0.02
+URL: Final = "http://agent.example/"
 _SPEC: Final = Path(__file__).parents[1] / "wire" / "requests" / "spec.json"
 _OPERATIONS: Final = ("get", "send")
 
@@ -55,7 +60,7 @@ def steps(folder: Path) -> Iterator[Step]:
     yield from _decisions()
     yield from _replies()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        yield from runner.run(_tokens())
+        yield from runner.run(_credentials())
         yield from runner.run(_ledger(folder))
 
 
@@ -132,32 +137,50 @@ def _a_get() -> Call:
     return call
 
 
-# --- tokens --------------------------------------------------------------------------------------
+# --- credentials ---------------------------------------------------------------------------------
 
 
-async def _tokens() -> list[Step]:
+async def _credentials() -> list[Step]:
+    """One caller per kind of credential; a proof is new for each request, so every one of them is verified."""
     async with Issuer() as idp:
+        kids = {alg: idp.rotate(alg=alg) for alg in ("ES256", "RS256")}
         issuer = config.Issuer(issuer=idp.url, audiences=("agent",))
-        identity = Identity(config.Identity(issuers=(issuer,)), (), 16384, now=time.time)
+        api_key = secrets.token_urlsafe(32)
+        keys = config.ApiKeys(
+            keys=(config.ApiKey(subject="ci", sha256=sha256(api_key.encode()).hexdigest()),)
+        )
+        settings = config.Identity(issuers=(issuer,), api_keys=keys)
+        memory = MemoryLedger(now=time.time)
+        identity = Identity(settings, (), 16384, memory=memory, now=time.time)
         await identity.start()
+
+        async def ask(head: Head) -> None:
+            told = await identity.authenticate(head, url=URL)
+            if isinstance(told, Refusal):
+                raise AssertionError(told)
+
         try:
-            known = _bearer(idp.mint())
-            await identity.authenticate(known)
-            fresh = (_bearer(idp.mint(jti=str(n))) for n in itertools.count())
-            return [
-                Step("authenticate, token seen before", await _awaited(lambda: identity.authenticate(known))),
-                Step(
-                    "authenticate, new token (RS256)",
-                    await _each([next(fresh) for _ in range(200)], identity.authenticate),
-                    clock="wall",
-                ),
+            known = _head(Authorization=f"Bearer {idp.mint()}")
+            await ask(known)
+            found = [Step("authenticate, token seen before", await _awaited(lambda: ask(known)))]
+            by_key = _head(**{"X-API-Key": api_key})
+            found.append(Step("authenticate, API key", await _awaited(lambda: ask(by_key))))
+            for alg, kid in kids.items():
+                fresh = [_head(Authorization=f"Bearer {idp.mint(kid=kid, jti=str(n))}") for n in range(200)]
+                found.append(Step(f"authenticate, new token ({alg})", await _each(fresh, ask), clock="wall"))
+            key = ProofKey()
+            bound = idp.mint(cnf={"jkt": key.thumbprint})
+            proofs = [
+                _head(Authorization=f"DPoP {bound}", DPoP=key.proof("POST", URL, bound)) for _ in range(200)
             ]
+            found.append(Step("authenticate, new DPoP proof (ES256)", await _each(proofs, ask), clock="wall"))
+            return found
         finally:
             await identity.close()
 
 
-def _bearer(token: str) -> CIMultiDictProxy[str]:
-    return CIMultiDictProxy(CIMultiDict({"Authorization": f"Bearer {token}"}))
+def _head(**headers: str) -> Head:
+    return Head("POST", "/", CIMultiDictProxy(CIMultiDict(headers)))
 
 
 # --- the ledger ----------------------------------------------------------------------------------

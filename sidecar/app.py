@@ -16,12 +16,12 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias, cast
 
 import structlog
 from aiohttp import web
 
-from sidecar.config import Config, Tls
+from sidecar.config import Config, Limits, Tls
 from sidecar.identity import Identity
 from sidecar.ledger import LedgerUnavailable, open_ledger
 from sidecar.model import Exchange, Reply
@@ -33,12 +33,15 @@ from sidecar.proxy.deps import Deps
 from sidecar.proxy.enforce import answer
 from sidecar.proxy.from_files import FromFiles
 from sidecar.proxy.http_edge import HttpServer
+from sidecar.proxy.lean_edge import Answer, LeanServer
 from sidecar.proxy.names import LookUp, Names, system_look_up
 from sidecar.proxy.page_tokens import PageTokens
 from sidecar.proxy.tasks import Background, Settling
 from sidecar.proxy.tls import BACKLOG, TlsSite
 
 log = structlog.get_logger()
+
+Edge: TypeAlias = Callable[[Answer, Limits, Callable[[], str]], LeanServer | HttpServer]
 
 
 class CannotStart(Exception):
@@ -48,10 +51,11 @@ class CannotStart(Exception):
 class App:
     """A running sidecar. `traffic` and `admin` are the addresses it listens on, once started."""
 
-    def __init__(self, config: Config, look_up: LookUp = system_look_up) -> None:
-        """`look_up` resolves the names of webhooks."""
+    def __init__(self, config: Config, look_up: LookUp = system_look_up, edge: Edge = LeanServer) -> None:
+        """`look_up` resolves the names of webhooks; `edge` is what speaks HTTP with callers."""
         self._config = config
         self._look_up = look_up
+        self._edge = edge
         self._stack = AsyncExitStack()
         self.traffic = ("", 0)
         self.admin = ("", 0)
@@ -134,7 +138,7 @@ class App:
             return await answer(exchange, deps)
 
         self.admin = await self._listen(web.Server(admin.handle, access_log=None), config.admin, 1.0)
-        server = HttpServer(answered, limits, decision_ids())
+        server = self._edge(answered, limits, decision_ids())
         self.traffic = await self._listen(server, config.listen, limits.drain_timeout, config.tls, files)
         self._stack.callback(setattr, admin, "stopping", True)
         for agent in agents:
@@ -168,7 +172,7 @@ class App:
 
     async def _listen(
         self,
-        server: web.Server,
+        server: web.Server | LeanServer,
         address: str,
         drain: float,
         tls: Tls | None = None,
@@ -176,7 +180,8 @@ class App:
     ) -> tuple[str, int]:
         """Begin to serve. What `tls` is made of is added to `files`. Raises CannotStart."""
         host, _, port = address.rpartition(":")
-        runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=drain)
+        # The runner asks no more of a server than LeanServer has.
+        runner = web.ServerRunner(cast(web.Server, server), handle_signals=False, shutdown_timeout=drain)
         await runner.setup()
         self._stack.push_async_callback(runner.cleanup)
         at = (runner, host.strip("[]") or None, int(port))

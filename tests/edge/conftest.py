@@ -15,9 +15,11 @@ import pytest
 import uvloop
 
 import sidecar.app
-from sidecar.app import App
+from sidecar.app import App, Edge
 from sidecar.config import Config
 from sidecar.ledger import Ledger
+from sidecar.proxy.http_edge import HttpServer
+from sidecar.proxy.lean_edge import LeanServer
 from sidecar.proxy.names import LookUp
 from tests.edge.agent import Agent
 from tests.issuer import Issuer
@@ -131,10 +133,18 @@ async def issuer() -> AsyncIterator[Issuer]:
 
 Start = Callable[..., Awaitable[Sidecar]]
 
+# What is shipped, and the oracle on aiohttp's own server.
+EDGES: dict[str, Edge] = {"lean": LeanServer, "ordinary": HttpServer}
+
+
+@pytest.fixture(params=EDGES)
+def edge(request: pytest.FixtureRequest) -> Edge:
+    return EDGES[request.param]
+
 
 @pytest.fixture
 async def start(
-    agent: Agent, issuer: Issuer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent, issuer: Issuer, edge: Edge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Start]:
     """Start a sidecar with sections of the policy changed, and perhaps with a ledger of the test's own."""
     async with AsyncExitStack() as stack:
@@ -163,7 +173,7 @@ async def start(
                     return ledger
 
                 monkeypatch.setattr(sidecar.app, "open_ledger", given)
-            app = App(config, look_up)
+            app = App(config, look_up, edge)
             await app.start()
             stack.push_async_callback(app.stop)
             session = await stack.enter_async_context(

@@ -28,7 +28,6 @@ from sidecar.app import CannotStart
 from sidecar.config import Limits, Tls
 from sidecar.model import Exchange, Head, Reply
 from sidecar.proxy import from_files, tls
-from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.tls import TlsSite, server_context
 from tests.certificates import Authority, Issued, Volume, put
 from tests.edge.agent import Agent, a_task, answers, event_stream, result
@@ -374,9 +373,10 @@ class Edge:
 
 
 @asynccontextmanager
-async def an_edge(tls: Tls | None) -> AsyncIterator[Edge]:
+async def an_edge(tls: Tls | None, kind: Callable[..., Any]) -> AsyncIterator[Edge]:
     edge = Edge()
-    runner = web.ServerRunner(HttpServer(edge.answer, Limits(), lambda: "d-1"), shutdown_timeout=1.0)
+    server = kind(edge.answer, Limits(), lambda: "d-1")
+    runner = web.ServerRunner(server, shutdown_timeout=1.0)
     await runner.setup()
     site = TlsSite(runner, "127.0.0.1", 0, tls, Limits()) if tls else web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
@@ -390,7 +390,7 @@ async def an_edge(tls: Tls | None) -> AsyncIterator[Edge]:
 @pytest.mark.parametrize("shows", [True, False], ids=["a certificate", "no certificate"])
 @pytest.mark.parametrize("asked", [True, False], ids=["asked for one", "not asked"])
 async def test_the_head_has_the_certificate_of_the_connection(
-    authority: Authority, tmp_path: Path, shows: bool, asked: bool
+    authority: Authority, edge: Callable[..., Any], tmp_path: Path, shows: bool, asked: bool
 ) -> None:
     alice = authority.client(ALICE)
     certificate, key = authority.server().write(tmp_path, "server")
@@ -398,21 +398,21 @@ async def test_the_head_has_the_certificate_of_the_connection(
     tls = Tls(certificate_file=certificate, key_file=key, client_ca_file=ca)
     context = authority.trusting(alice.write(tmp_path, "alice") if shows else None)
     async with (
-        an_edge(tls) as edge,
+        an_edge(tls, edge) as asking,
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session,
     ):
         for _ in range(2):
-            async with session.get(f"https://127.0.0.1:{edge.port}/") as reply:
+            async with session.get(f"https://127.0.0.1:{asking.port}/") as reply:
                 assert await reply.text() == "ok"
-    first, second = edge.heads
+    first, second = asking.heads
     assert first.certificate == (alice.der if shows and asked else None)
     assert second.certificate is first.certificate  # taken once
 
 
-async def test_the_head_has_no_certificate_without_tls() -> None:
-    async with an_edge(None) as edge, aiohttp.ClientSession() as session:
-        assert (await session.get(f"http://127.0.0.1:{edge.port}/")).status == 200
-    assert [head.certificate for head in edge.heads] == [None]
+async def test_the_head_has_no_certificate_without_tls(edge: Callable[..., Any]) -> None:
+    async with an_edge(None, edge) as asking, aiohttp.ClientSession() as session:
+        assert (await session.get(f"http://127.0.0.1:{asking.port}/")).status == 200
+    assert [head.certificate for head in asking.heads] == [None]
 
 
 # --- other files ---------------------------------------------------------------------------------

@@ -24,8 +24,10 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from sidecar.app import App
+from sidecar.app import App, Edge
 from sidecar.config import Config
+from sidecar.proxy.http_edge import HttpServer
+from sidecar.proxy.lean_edge import LeanServer
 from tests.edge.agent import CARD, Agent, Script, a_task, answers
 from tests.edge.conftest import Answer, Sidecar, a_message, agent, issuer, running, start
 from tests.field_cases.real_agents import guarded, racing, real
@@ -233,6 +235,12 @@ def require_unparsed(answer: Answer) -> None:
     assert "result" not in body
 
 
+@pytest.fixture
+def edge() -> Edge:
+    """What is shipped. The cases of framing run on the other one too, by `by_parser`."""
+    return LeanServer
+
+
 Scenes = Callable[..., Awaitable[Scene]]
 ByParser = Callable[[str], Awaitable[Scene]]
 
@@ -247,7 +255,7 @@ async def scenes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scen
             aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=20))
         )
 
-        async def started(policy: dict[str, Any], of_agent: dict[str, Any]) -> Scene:
+        async def started(policy: dict[str, Any], of_agent: dict[str, Any], edge: Edge) -> Scene:
             folder = tmp_path_factory.mktemp("field")
             agent = await stack.enter_async_context(Agent(card=G1_CARD))
             guarded = {"name": "review", "upstream": agent.url, "public_url": "https://agents.test/review"}
@@ -262,7 +270,7 @@ async def scenes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scen
                 "ledger": {"url": f"sqlite:///{folder}/ledger.db"},
                 "audit": {"output": str(folder / "audit.jsonl")},
             }
-            app = App(Config.model_validate_json(json.dumps(document | policy)))
+            app = App(Config.model_validate_json(json.dumps(document | policy)), edge=edge)
             await app.start()
             stack.push_async_callback(app.stop)
             scene = Scene(Sidecar(app, issuer, session, folder / "audit.jsonl"), agent)
@@ -274,10 +282,12 @@ async def scenes(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Scen
                 assert made.json["result"]["task"]["id"] == task
             return scene
 
-        async def scene(*, of_agent: dict[str, Any] | None = None, **policy: Any) -> Scene:
-            key = json.dumps([policy, of_agent], sort_keys=True)
+        async def scene(
+            *, of_agent: dict[str, Any] | None = None, edge: Edge = LeanServer, **policy: Any
+        ) -> Scene:
+            key = json.dumps([policy, of_agent, edge is LeanServer], sort_keys=True)
             if key not in known:
-                known[key] = await started(policy, of_agent or {})
+                known[key] = await started(policy, of_agent or {}, edge)
             known[key].agent.script = leaking()
             known[key].forget()
             return known[key]
@@ -293,7 +303,8 @@ async def scene(scenes: Scenes) -> Scene:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def by_parser(scenes: Scenes, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[ByParser]:
-    """The usual scene by which of aiohttp's two HTTP parsers reads it: `C` (what is shipped), or `Python`.
+    """The usual scene by which of aiohttp's two HTTP parsers reads it: `C` (what is shipped), or `Python`. `server` is
+    the C parser under aiohttp's own server, the ordinary edge.
 
     aiohttp chooses when it is imported, so the second is a process: the command itself, told by the environment.
     """
@@ -337,8 +348,8 @@ async def by_parser(scenes: Scenes, tmp_path_factory: pytest.TempPathFactory) ->
             return scene
 
         async def scene(parser: str) -> Scene:
-            if parser == "C":
-                return await scenes()
+            if parser in ("C", "server"):
+                return await scenes(edge=LeanServer if parser == "C" else HttpServer)
             if not started:
                 started.append(await pure())
             started[0].agent.script = leaking()

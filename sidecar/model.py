@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
 # --- what the protocol speaks of -------------------------------------------------------------
 
 
-class Binding(StrEnum):
+class Word(StrEnum):
+    """A closed list of words. Each is hashed as the text it is: an Enum hashes by a function in Python, at every look-up."""
+
+    __hash__ = str.__hash__
+
+
+class Binding(Word):
     """A2A's protocol bindings (1.0 §5)."""
 
     JSONRPC = "JSONRPC"
@@ -25,7 +31,7 @@ class Binding(StrEnum):
     GRPC = "GRPC"
 
 
-class Version(StrEnum):
+class Version(Word):
     """A2A's `Major.Minor` (1.0 §3.6); patch levels take no part in negotiation."""
 
     V0_1 = "0.1"
@@ -34,18 +40,17 @@ class Version(StrEnum):
     V1_0 = "1.0"
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(NamedTuple):
     """One (binding, version) pair that exists."""
 
     binding: Binding
     version: Version
 
     def __str__(self) -> str:
-        return f"{self.binding}/{self.version}"
+        return "/".join(self)
 
 
-class Operation(StrEnum):
+class Operation(Word):
     """What the spec calls an operation (1.0 §3.1)."""
 
     SEND_MESSAGE = "send"
@@ -73,15 +78,14 @@ PUSHES: Final = frozenset(
 STREAMS: Final = frozenset({Operation.SEND_STREAMING_MESSAGE, Operation.SUBSCRIBE_TO_TASK})
 
 
-class Kind(StrEnum):
+class Kind(Word):
     """What can be owned."""
 
     TASK = "task"
     CONTEXT = "context"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """A task or a context of one upstream agent. Ids are compared exactly, byte for byte."""
 
     agent: str
@@ -95,7 +99,7 @@ class Resource:
 Alternative: TypeAlias = Mapping[str, frozenset[str]]
 
 
-class Scheme(StrEnum):
+class Scheme(Word):
     """Kinds of security schemes, in both card spellings (0.3 `type`, 1.0 oneof member)."""
 
     OAUTH2 = "oauth2"
@@ -131,8 +135,7 @@ class Card:
 # --- who is calling --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(NamedTuple):
     """Whose a resource is. Components are kept one by one and never glued together."""
 
     tenant: str
@@ -322,7 +325,7 @@ class Webhooks:
     enforcing: bool
 
 
-class Miss(StrEnum):
+class Miss(Word):
     """Why a look-up by owner found nothing; for the audit only, never for a decision."""
 
     ABSENT = "absent"
@@ -333,7 +336,7 @@ class Miss(StrEnum):
 # --- the decision ----------------------------------------------------------------------------
 
 
-class Reason(Enum):
+class Reason(Word):
     """The closed list of reasons to refuse; `bindings/refusals.py` has a row for each."""
 
     # who

@@ -6,9 +6,42 @@ Never: influences a decision.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from collections import Counter
+from collections.abc import Iterator
 
-from sidecar.model import Call, Decoded, Permit, Refusal
+from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily
+from prometheus_client.registry import Collector
+
+from sidecar.model import Call, Decoded, Dialect, Permit, Reason, Refusal
+
+# Agent, operation, dialect, reason to refuse: all from closed lists, so there are never many.
+_Decided = tuple[str, str, Dialect | None, Reason | None]
+
+
+class _Counters(Collector):
+    """Counted on every call, so in plain dicts; made into metrics when somebody asks."""
+
+    def __init__(self) -> None:
+        self.decisions: Counter[_Decided] = Counter()
+        self.outcomes: Counter[tuple[str, str]] = Counter()
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        decisions = CounterMetricFamily(
+            "a2a_sidecar_decisions",
+            "Decisions by agent, operation, dialect, outcome and reason",
+            labels=["agent", "operation", "dialect", "outcome", "reason"],
+        )
+        for (agent, operation, dialect, reason), count in self.decisions.items():
+            outcome = ("refused", reason.value) if reason else ("permitted", "")
+            decisions.add_metric([agent, operation, str(dialect) if dialect else "none", *outcome], count)
+        yield decisions
+        outcomes = CounterMetricFamily(
+            "a2a_sidecar_outcomes", "What came of permitted calls", labels=["agent", "outcome"]
+        )
+        for labels, count in self.outcomes.items():
+            outcomes.add_metric(labels, count)
+        yield outcomes
 
 
 class Metrics:
@@ -16,19 +49,8 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._children: dict[tuple[str, ...], Counter] = {}
-        self._decisions = Counter(
-            "a2a_sidecar_decisions_total",
-            "Decisions by agent, operation, dialect, outcome and reason",
-            ["agent", "operation", "dialect", "outcome", "reason"],
-            registry=self.registry,
-        )
-        self._outcomes = Counter(
-            "a2a_sidecar_outcomes_total",
-            "What came of permitted calls",
-            ["agent", "outcome"],
-            registry=self.registry,
-        )
+        self._counters = _Counters()
+        self.registry.register(self._counters)
         self.settling = Gauge(
             "a2a_sidecar_settling", "Sends whose caller has gone and that are read on", registry=self.registry
         )
@@ -58,17 +80,13 @@ class Metrics:
         self.up = Gauge("a2a_sidecar_part_up", "Whether a part is usable", ["part"], registry=self.registry)
 
     def decision(self, agent: str, call: Decoded | None, made: Permit | Refusal) -> None:
-        operation = call.operation.value if isinstance(call, Call) else "other"
-        dialect = str(call.form.dialect) if call is not None and call.form.dialect else "none"
-        outcome, reason = ("refused", made.reason.value) if isinstance(made, Refusal) else ("permitted", "")
-        labels = (agent, operation, dialect, outcome, reason)
-        child = self._children.get(labels)
-        if child is None:  # every label comes from a closed list, so this stays small
-            child = self._children[labels] = self._decisions.labels(*labels)
-        child.inc()
+        operation = call.operation if isinstance(call, Call) else "other"
+        dialect = call.form.dialect if call is not None else None
+        reason = made.reason if isinstance(made, Refusal) else None
+        self._counters.decisions[agent, operation, dialect, reason] += 1
 
     def outcome(self, agent: str, what: str) -> None:
-        self._outcomes.labels(agent, what).inc()
+        self._counters.outcomes[agent, what] += 1
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

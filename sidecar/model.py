@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from multidict import CIMultiDict, CIMultiDictProxy
@@ -167,8 +168,7 @@ class Principal:
 RpcId: TypeAlias = str | int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """How the caller expects an answer of ours to look. `dialect` is None for what is no A2A."""
 
     dialect: Dialect | None = None
@@ -210,8 +210,7 @@ class Selection:
     include_artifacts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """One A2A operation as the caller asked for it, whatever the wire looked like.
 
     `target` is the canonical path and query below the mount: what is forwarded.
@@ -237,8 +236,7 @@ class Call:
         return self.dialect.version is Version.V0_1 and self.operation in SENDS
 
 
-@dataclass(frozen=True, slots=True)
-class Other:
+class Other(NamedTuple):
     """A request that is clearly no A2A operation. `path` is decoded once, below the mount."""
 
     form: Form
@@ -249,8 +247,7 @@ class Other:
     listed_method: bool = False  # a JSON-RPC method `other_paths.methods` names
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(NamedTuple):
     """What might be A2A and cannot be named, or could be read in two ways."""
 
     form: Form
@@ -264,8 +261,7 @@ Decoded: TypeAlias = Call | Other | Unreadable
 # --- what the ledger knows -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(NamedTuple):
     """What is recorded of one owned resource."""
 
     tenant: str = ""  # the A2A tenant it was made under
@@ -278,19 +274,18 @@ class Fact:
 
 
 Facts: TypeAlias = Mapping[Resource, Fact]
+NO_FACTS: Final[Facts] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A resource to be recorded, with what is known of it. `chosen` ids came from the caller."""
 
     resource: Resource
-    fact: Fact = field(default_factory=Fact)
+    fact: Fact = Fact()
     chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TaskFilter:
+class TaskFilter(NamedTuple):
     """Which of an owner's tasks are meant. Those the agent no longer knows, and reserved ids, never are."""
 
     agent: str
@@ -385,8 +380,7 @@ class Reason(Word):
     INTERNAL = "internal"
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(NamedTuple):
     """What `CapabilityScopeDivergence` tells: the skill, what it needs, what the token holds.
 
     `after_creation`: the agent made a task although the call continued one; it was asked to cancel it.
@@ -404,8 +398,7 @@ class Divergence:
     remaining_lifetime: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A negative decision. `detail` reaches the caller, `internal` only the audit record."""
 
     reason: Reason
@@ -426,8 +419,7 @@ class Watch(Enum):
     PASS = "pass"  # nothing of ours
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(NamedTuple):
     """A positive decision, and the ticket `Upstream.forward` needs; made in `policy/` only.
 
     `reserve` holds ids the caller picked: recorded before forwarding, dropped if the agent errs.
@@ -444,7 +436,7 @@ class Permit:
     reserve: tuple[Entry, ...] = ()
     creates: bool = False
     tenant: str = ""
-    known: Facts = field(default_factory=dict)
+    known: Facts = NO_FACTS
     skill: str = ""
     chosen_by: str = ""
     enforcing: bool = True
@@ -467,8 +459,7 @@ class Refused(Exception):
 # --- the edge --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """A request without its body. `target` is the request target as sent, undecoded.
 
     `certificate` (DER) is the caller's on this connection, verified by TLS; None where there is none.
@@ -489,6 +480,10 @@ class Exchange(Protocol):
 
     @property
     def has_body(self) -> bool: ...
+
+    def arrived(self) -> bytes | None:
+        """The whole body, if all of it is here already; after that `chunks` has nothing to give. Else None."""
+        ...
 
     def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives, undecoded; may be iterated once. Answers `Expect: 100-continue`."""

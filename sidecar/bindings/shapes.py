@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from sidecar.model import STREAMS, Binding, Call, Operation, Version
 
@@ -40,8 +39,7 @@ class Shape(Enum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What was found. Ids are exactly as written; an empty id counts as none.
 
     `state` is canonical (`input-required`), `status_at` the status timestamp as the agent wrote it.

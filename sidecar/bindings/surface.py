@@ -7,12 +7,12 @@ Never: anything per call.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sidecar.model import Dialect
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A request target after one strict reading.
 
     `path` is canonical and still percent-encoded (what is forwarded), `segments` are decoded

@@ -98,6 +98,9 @@ class _Exchange:
     def has_body(self) -> bool:
         return bool(self.body)
 
+    def arrived(self) -> bytes:
+        return self.body
+
     async def chunks(self) -> AsyncIterator[bytes]:
         yield self.body
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from sidecar.ledger import KEY_LIFE, LedgerUnavailable
 from sidecar.ledger.first_uses import CLEARED_AT_ONCE
@@ -95,7 +94,7 @@ class MemoryLedger:
                 self._tombstones.pop(resource_hash(entry.resource), None)
             row = own.get(entry.resource)
             self._owners[entry.resource] = owner
-            own[entry.resource] = replace(completed(row, entry), last_seen=now) if row else opened(entry, now)
+            own[entry.resource] = completed(row, entry)._replace(last_seen=now) if row else opened(entry, now)
         return frozenset()
 
     async def drop(self, owner: Owner, resources: Collection[Resource]) -> None:

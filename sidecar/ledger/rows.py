@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from sidecar.model import Entry, Fact, Kind, Owner, Resource
 
@@ -21,8 +21,7 @@ TERMINAL: Final = frozenset({"completed", "canceled", "failed", "rejected"})
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One record. Times are seconds since the epoch.
 
     `reservations` counts the calls that hold a provisional row; 0 means that it is final.
@@ -37,8 +36,7 @@ class Row:
     reservations: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(NamedTuple):
     """What was seen of a resource at `at`. `seen` and `gone` are independent: one may follow the other."""
 
     fact: Fact
@@ -108,27 +106,27 @@ def released(row: Row) -> Row | None:
     """`row` after one of its reservations was dropped: None if that was the last, itself if it is final."""
     if row.reservations == 1:
         return None
-    return replace(row, reservations=max(0, row.reservations - 1))
+    return row._replace(reservations=max(0, row.reservations - 1))
 
 
 def sighted(row: Row, sighting: Sighting, grain: float) -> Row:
     """`row` after a sighting; `row` itself where that changes nothing worth a write."""
     new = row
     if sighting.seen and _tells(row, sighting.fact):
-        new = replace(row, fact=_with_news(row.fact, sighting.fact), gone_at=None)
+        new = row._replace(fact=_with_news(row.fact, sighting.fact), gone_at=None)
     if sighting.gone and new.gone_at is None:
-        new = replace(new, gone_at=sighting.at)
+        new = new._replace(gone_at=sighting.at)
     # Not-found is no sighting of the resource: it does not renew the row.
     if sighting.seen and (new is not row or sighting.at - row.last_seen >= grain):
-        new = replace(new, last_seen=sighting.at)
+        new = new._replace(last_seen=sighting.at)
     return new
 
 
 def together(earlier: Sighting, later: Sighting) -> Sighting:
     """Two sightings of one resource as one."""
     if later.gone:
-        return replace(earlier, gone=True)
-    return replace(later, fact=_with_news(earlier.fact, later.fact))
+        return earlier._replace(gone=True)
+    return later._replace(fact=_with_news(earlier.fact, later.fact))
 
 
 def leaves_tombstone(resource: Resource, row: Row) -> bool:
@@ -216,8 +214,7 @@ def _tells(row: Row, seen: Fact) -> bool:
 
 def _with_news(known: Fact, seen: Fact) -> Fact:
     """State and timestamp follow the newest; a context, once known, never changes."""
-    return replace(
-        known,
+    return known._replace(
         context_id=_either(known.context_id, seen.context_id),
         state=_either(seen.state, known.state),
         status_at=_either(seen.status_at, known.status_at),

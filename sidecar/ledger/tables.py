@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from sidecar.ledger.rows import (
     Retention,
@@ -66,8 +66,7 @@ _EXPIRED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """What is an owner's, with the owner's row id (None: has never owned anything)."""
 
     owner_id: int | None
@@ -149,7 +148,7 @@ def note(
     for resource, row in rows.items():
         if row is not found.rows[resource]:
             _update(db, resource, row)
-    return replace(found, rows=rows)
+    return found._replace(rows=rows)
 
 
 def cause(db: sqlite3.Connection, owner: Owner, resource: Resource) -> Miss:
@@ -204,7 +203,7 @@ def _store(db: sqlite3.Connection, owner_id: int, entry: Entry, row: Row | None,
         new = opened(entry, now)
         db.execute(_INSERT, (*_key(entry.resource), owner_id, *_columns(new)))
         return new
-    new = replace(completed(row, entry), last_seen=now)
+    new = completed(row, entry)._replace(last_seen=now)
     _update(db, entry.resource, new)
     return new
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from sidecar.model import (
+    NO_FACTS,
     PUSHES,
     SENDS,
     Call,
@@ -36,27 +36,24 @@ from sidecar.policy.rules import Mode, Policy
 from sidecar.policy.scopes import Needs, UnknownSkill, widen
 
 
-@dataclass(frozen=True, slots=True)
-class LookUps:
+class LookUps(NamedTuple):
     """What must be known before a call can be decided."""
 
     resources: tuple[Resource, ...] = ()
     extended_card: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """What was found out. `needs` is set where the caller's extended card was judged too, `addresses` (by host, empty
     where a name has none) once the hosts a permit asked for were resolved. `now` is in seconds since the epoch."""
 
-    facts: Facts = field(default_factory=dict)
+    facts: Facts = NO_FACTS
     needs: Needs | None = None
     addresses: Mapping[str, Collection[str]] | None = None
     now: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Guarded:
+class Guarded(NamedTuple):
     """What the life-cycle guard found: the skill it judged by, and the refusal, if any."""
 
     skill: str = ""
@@ -132,7 +129,7 @@ def guard(call: Call, who: Principal, policy: Policy, needs: Needs | None, now: 
     )
     if missing is not None:
         return Guarded(skill, chosen_by, Refusal(Reason.SCOPE_DIVERGENCE, divergence=divergence))
-    short = replace(divergence, needed_lifetime=need.lifetime, remaining_lifetime=remaining)
+    short = divergence._replace(needed_lifetime=need.lifetime, remaining_lifetime=remaining)
     return Guarded(skill, chosen_by, Refusal(Reason.TOKEN_LIFETIME_TOO_SHORT, divergence=short))
 
 
@@ -161,7 +158,7 @@ def _as_miss(refusal: Refusal | None, call: Call, policy: Policy) -> Refusal | N
     """Where the card declares no push notifications the agent says so of every id alike (1.0 §3.3.4), and so do we."""
     if refusal is None or policy.offers_push or call.operation not in PUSHES:
         return refusal
-    return replace(refusal, reason=Reason.PUSH_NOT_OFFERED)
+    return refusal._replace(reason=Reason.PUSH_NOT_OFFERED)
 
 
 def _before_look_up(
@@ -201,7 +198,7 @@ def _other(call: Other, who: Principal | Refusal, policy: Policy) -> Refusal | N
 
 def permit_to_get(listing: Permit, call: Call, task: Resource, fact: Fact) -> Permit:
     """The ticket for `call`, a GetTask of the caller's own `task` that the permitted list needs."""
-    return replace(listing, call=call, watch=Watch.KEEP, known={task: fact})
+    return listing._replace(call=call, watch=Watch.KEEP, known={task: fact})
 
 
 def _watch(call: Call, policy: Policy) -> Watch:

@@ -10,7 +10,7 @@ import asyncio
 import re
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from multidict import CIMultiDictProxy
 
@@ -29,8 +29,7 @@ _OVERLAPPING = frozenset(
 _GZIP = frozenset({"gzip", "x-gzip"})
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(NamedTuple):
     """`whole` is what was judged; None where the body is streamed uninspected from `rest`."""
 
     whole: bytes | None
@@ -45,18 +44,25 @@ async def read_body(exchange: Exchange, limits: Limits) -> Body:
     """The body of a request that may go on. Raises Refused (too large, too slow, encoding)."""
     if not exchange.has_body:
         return NO_BODY
-    coding = _coding(exchange.head.headers)
-    _check_charset(exchange.head.headers)
-    _check_length(exchange.head.headers, limits.body)
-    chunks = exchange.chunks()
-    try:
-        async with asyncio.timeout(limits.body_timeout):
-            start, ended = await _start(chunks)
-            if coding is None and not _may_be_json(start):
-                return Body(None, _chain(start, chunks, ended, limits.body_timeout))
-            whole = await _whole(start, chunks, ended, limits.body)
-    except TimeoutError:
-        raise Refused(Reason.BODY_TOO_SLOW) from None
+    headers = exchange.head.headers
+    coding = _coding(headers) if "Content-Encoding" in headers else None
+    _check_charset(headers)
+    _check_length(headers, limits.body)
+    whole = exchange.arrived()
+    if whole is None:
+        chunks = exchange.chunks()
+        try:
+            async with asyncio.timeout(limits.body_timeout):
+                start, ended = await _start(chunks)
+                if coding is None and not _may_be_json(start):
+                    return Body(None, _chain(start, chunks, ended, limits.body_timeout))
+                whole = await _whole(start, chunks, ended, limits.body)
+        except TimeoutError:
+            raise Refused(Reason.BODY_TOO_SLOW) from None
+    elif coding is None and not _may_be_json(whole):
+        return Body(None, _once(whole))
+    elif len(whole) > limits.body:
+        raise Refused(Reason.BODY_TOO_LARGE)
     if coding is not None:
         whole = inflate(whole, coding, min(limits.body, max(_RATIO_FREE, _RATIO * len(whole))))
     _check_values(whole, limits.values)
@@ -106,6 +112,8 @@ def _coding(headers: CIMultiDictProxy[str]) -> str | None:
 def _check_charset(headers: CIMultiDictProxy[str]) -> None:
     """UTF-7 and UTF-16 can hide JSON from whoever looks at bytes; an agent may honour what the header says."""
     for value in headers.getall("Content-Type", ()):
+        if ";" not in value:
+            continue
         for parameter in value.split(";")[1:]:
             name, _, charset = parameter.partition("=")
             if name.strip().lower() == "charset" and charset.strip(" \t\"'").lower() not in _OVERLAPPING:
@@ -132,6 +140,8 @@ async def _start(chunks: AsyncIterator[bytes]) -> tuple[bytes, bool]:
 
 def _may_be_json(start: bytes) -> bool:
     """Whether some parser could read this as JSON: UTF-8, UTF-16 or UTF-32, with or without BOM, or still blank."""
+    if start[:1] in (b"{", b"["):
+        return True
     bare = _bare(start[:_SNIFF])
     return not bare or bare.startswith(_MARKS) or bare[:1] in (b"{", b"[")
 
@@ -169,6 +179,10 @@ async def _whole(start: bytes, chunks: AsyncIterator[bytes], ended: bool, limit:
     if size > limit:
         raise Refused(Reason.BODY_TOO_LARGE)
     return b"".join(parts) if len(parts) > 1 else start
+
+
+async def _once(whole: bytes) -> AsyncIterator[bytes]:
+    yield whole
 
 
 async def _chain(

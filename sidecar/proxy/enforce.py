@@ -12,7 +12,7 @@ nobody but the owner of a task causes a question to DNS, and no stranger learns 
 from __future__ import annotations
 
 import traceback
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -86,7 +86,7 @@ async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
     decision = decide(call, who, view.policy, known)
     if isinstance(decision, Permit) and decision.resolve and decision.who is not None:
         addresses = await deps.names.resolve(decision.resolve, decision.who.owner)
-        decision = decide(call, who, view.policy, replace(known, addresses=addresses))
+        decision = decide(call, who, view.policy, known._replace(addresses=addresses))
     deps.audit.decision(exchange.id, agent.name, view.policy.hash, call, who, decision)
     deps.metrics.decision(agent.name, call, decision)
     progress.decided = True

@@ -51,6 +51,11 @@ class HopReply:
         self.status, self.headers, self.length = reader.status, reader.headers, reader.length
         return self
 
+    def arrived(self, limit: int) -> bytes | None:
+        """The whole body, if all of it is here and it has no more than `limit` bytes."""
+        reader = self._reader
+        return self._taken() if reader.complete and sum(map(len, reader.body)) <= limit else None
+
     async def chunk(self) -> bytes:
         """What has arrived, waiting for at least a byte; `b""` at the end. Raises Refused (the agent failed), after all
         that arrived before was given out, since that may name a new task."""

@@ -65,6 +65,10 @@ class HttpExchange:
     def has_body(self) -> bool:
         return self._request.body_exists
 
+    def arrived(self) -> bytes | None:
+        content = self._request.content
+        return content.read_nowait() if content.is_eof() and content.exception() is None else None
+
     async def chunks(self) -> AsyncIterator[bytes]:
         request = self._request
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:

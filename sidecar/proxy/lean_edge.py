@@ -55,6 +55,10 @@ class LeanExchange:
     def has_body(self) -> bool:
         return self._payload is not EMPTY_PAYLOAD
 
+    def arrived(self) -> bytes | None:
+        payload = self._payload
+        return payload.read_nowait() if payload.is_eof() and payload.exception() is None else None
+
     def chunks(self) -> AsyncIterator[bytes]:
         if self.head.headers.get(_EXPECT, "").lower() == "100-continue":
             self._connection.go_on()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from itertools import takewhile
 from typing import Final
 
@@ -121,7 +120,7 @@ class Listing:
         """Ask for the newest unfinished tasks, whatever their last known state."""
         most = self._deps.lists.refresh_max
         if most:
-            unfinished = replace(self._filter, state=None, changed_since=None, unfinished=True)
+            unfinished = self._filter._replace(state=None, changed_since=None, unfinished=True)
             await self._get((await self._page(unfinished, None, most)).tasks)
 
     async def _settled(self, after: Position | None) -> Page:
@@ -178,8 +177,7 @@ class Listing:
             request = get_request(self._call, id_)
         except ValueError as problem:
             raise _failed(str(problem)) from None
-        call = replace(
-            self._call,
+        call = self._call._replace(
             operation=Operation.GET_TASK,
             target=request.target,
             task_id=id_,
@@ -245,8 +243,7 @@ class Listing:
             raise Refused(Reason.REPLY_TOO_LARGE)
 
     def _compare(self, task: Resource, known: Fact, seen: Seen) -> None:
-        news = replace(
-            known,
+        news = known._replace(
             state=seen.state or known.state,
             status_at=seen.status_at or known.status_at,
             context_id=known.context_id or seen.context_id,

@@ -184,7 +184,11 @@ class Carrier:
         return Reply(reply.status, out, raw)
 
     async def _read(self, reply: UpstreamReply, watcher: Watcher) -> bytes:
-        limit, parts, size = self._deps.limits.reply, [], 0
+        limit = self._deps.limits.reply
+        if (whole := reply.arrived(limit)) is not None:
+            return whole
+        parts: list[bytes] = []
+        size = 0
         async with aclosing(reply):
             async for chunk in reply:
                 parts.append(chunk)

@@ -7,7 +7,6 @@ Never: decides who may call; that was the permit's.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import structlog
 
@@ -196,9 +195,8 @@ class Watcher:
             self._abandon(task.id)
             refused = Refused(guarded.refusal.reason)
             told = guarded.refusal.divergence
-            refused.refusal = replace(
-                guarded.refusal,
-                divergence=replace(told, after_creation=True) if told else None,
+            refused.refusal = guarded.refusal._replace(
+                divergence=told._replace(after_creation=True) if told else None,
                 internal="a continuing send created a task",
             )
             raise refused
@@ -251,8 +249,7 @@ class Watcher:
             return
         last = self._released.get(task)
         if last is not None:
-            fact = replace(
-                last,
+            fact = last._replace(
                 state=seen.state,
                 status_at=seen.status_at,
                 context_id=seen.context_id or last.context_id,

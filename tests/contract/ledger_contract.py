@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 import pytest
@@ -112,7 +112,7 @@ class LedgerContract:
     """Needs two fixtures: `ledger`, with a retention of 30 and 180 days, and `clock`, its clock."""
 
     async def test_what_was_recorded_is_known(self, ledger: Ledger) -> None:
-        fact = replace(WORKING, tenant="t", skill="merge")
+        fact = WORKING._replace(tenant="t", skill="merge")
         assert (
             await ledger.record(ALICE, [final(task("t-1"), fact), final(context("c-1"), Fact())])
             == frozenset()
@@ -161,12 +161,12 @@ class LedgerContract:
         owners = {name: Owner("t1", "i", f"user-{n}") for n, name in enumerate(ODD_IDS)}
         for name, owner in owners.items():
             assert (
-                await ledger.record(owner, [final(task(name), replace(WORKING, context_id=name))])
+                await ledger.record(owner, [final(task(name), WORKING._replace(context_id=name))])
                 == frozenset()
             )
         for name, owner in owners.items():
             facts = await ledger.facts(owner, [task(other) for other in ODD_IDS])
-            assert facts == {task(name): replace(WORKING, context_id=name)}
+            assert facts == {task(name): WORKING._replace(context_id=name)}
 
     async def test_owners_that_could_be_glued_alike_stay_apart(self, ledger: Ledger) -> None:
         for n, owner in enumerate(GLUED):
@@ -184,7 +184,7 @@ class LedgerContract:
             pytest.param(
                 WORKING,
                 Fact(state="completed", status_at="2026-01-02T03:04:06Z"),
-                replace(WORKING, state="completed", status_at="2026-01-02T03:04:06Z"),
+                WORKING._replace(state="completed", status_at="2026-01-02T03:04:06Z"),
                 id="state and timestamp follow the newest",
             ),
             pytest.param(
@@ -195,7 +195,7 @@ class LedgerContract:
             ),
             pytest.param(RESERVED, WORKING, WORKING, id="a provisional row becomes final"),
             pytest.param(
-                replace(RESERVED, tenant="t", skill="s"),
+                RESERVED._replace(tenant="t", skill="s"),
                 Fact(tenant="u", context_id="c"),
                 Fact(tenant="u", context_id="c", skill="s"),
                 id="a provisional row takes what the agent said, and keeps the rest",
@@ -313,7 +313,7 @@ class LedgerContract:
 
     @pytest.mark.parametrize("seen", ["sight", "record"])
     async def test_a_sighting_renews(self, ledger: PrunedLedger, clock: Clock, seen: str) -> None:
-        done = replace(WORKING, state="completed")
+        done = WORKING._replace(state="completed")
         await ledger.record(ALICE, [final(task("t-1"), done)])
         for _ in range(3):
             clock.seconds += 20 * DAY

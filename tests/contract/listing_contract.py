@@ -7,7 +7,6 @@ Never: looks inside a backend.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -31,7 +30,7 @@ START = 1_800_000_000_000_000  # what the clock shows, in microseconds
 
 
 def at(minute: int, state: str = "working", **more: str) -> Fact:
-    return replace(WORKING, state=state, status_at=f"2026-01-02T03:{minute:02}:00Z", **more)
+    return WORKING._replace(state=state, status_at=f"2026-01-02T03:{minute:02}:00Z", **more)
 
 
 def ids(page: Page) -> list[str]:
@@ -69,17 +68,17 @@ class ListingContract:
     @pytest.mark.parametrize(
         ("wanted", "found"),
         [
-            pytest.param(replace(OWN, context_id="c-2"), ["t-2"], id="one context"),
-            pytest.param(replace(OWN, context_id="c"), [], id="a context is compared whole"),
-            pytest.param(replace(OWN, state="completed"), ["t-3"], id="one state"),
-            pytest.param(replace(OWN, unfinished=True), ["t-2", "t-1"], id="unfinished ones"),
-            pytest.param(replace(OWN, unfinished=True, state="completed"), [], id="nothing is both"),
-            pytest.param(replace(OWN, tenant="t9"), [], id="another A2A tenant"),
-            pytest.param(replace(OWN, agent="other"), [], id="another agent"),
+            pytest.param(OWN._replace(context_id="c-2"), ["t-2"], id="one context"),
+            pytest.param(OWN._replace(context_id="c"), [], id="a context is compared whole"),
+            pytest.param(OWN._replace(state="completed"), ["t-3"], id="one state"),
+            pytest.param(OWN._replace(unfinished=True), ["t-2", "t-1"], id="unfinished ones"),
+            pytest.param(OWN._replace(unfinished=True, state="completed"), [], id="nothing is both"),
+            pytest.param(OWN._replace(tenant="t9"), [], id="another A2A tenant"),
+            pytest.param(OWN._replace(agent="other"), [], id="another agent"),
             pytest.param(
-                replace(OWN, changed_since=1_767_323_040_000_000), ["t-3"], id="at or after 03:04 of that day"
+                OWN._replace(changed_since=1_767_323_040_000_000), ["t-3"], id="at or after 03:04 of that day"
             ),
-            pytest.param(replace(OWN, changed_since=1_767_323_040_000_001), [], id="a microsecond later"),
+            pytest.param(OWN._replace(changed_since=1_767_323_040_000_001), [], id="a microsecond later"),
         ],
     )
     async def test_filters(self, ledger: Ledger, wanted: TaskFilter, found: list[str]) -> None:
@@ -104,13 +103,13 @@ class ListingContract:
             page = await ledger.tasks(ALICE, OWN, None, 1)
             assert page.tasks[0][1].status_at == f"2026-01-02T03:{minute:02}:00Z"
         ledger.sight(ALICE, task("t-1"), at(9, "completed"))
-        assert ids(await ledger.tasks(ALICE, replace(OWN, unfinished=True), None, 9)) == ["t-2"]
+        assert ids(await ledger.tasks(ALICE, OWN._replace(unfinished=True), None, 9)) == ["t-2"]
 
     async def test_without_a_timestamp_the_first_sighting_stands_for_it(
         self, ledger: Ledger, clock: Clock
     ) -> None:
         for number in range(3):
-            await ledger.record(ALICE, [final(task(f"t-{number}"), replace(WORKING, status_at=None))])
+            await ledger.record(ALICE, [final(task(f"t-{number}"), WORKING._replace(status_at=None))])
             clock.seconds += 1
         page = await ledger.tasks(ALICE, OWN, None, 10)
         assert [position for position, _ in page.tasks] == [

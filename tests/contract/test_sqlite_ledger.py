@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -407,7 +406,7 @@ async def test_tasks_recorded_before_there_were_lists_are_listed(
         first = schema._schema()[:1]
         earlier.setattr(schema, "_schema", lambda: first)
         ledger = await opening()
-        await ledger.record(ALICE, [final(task("t-1"), replace(WORKING, status_at=None)), final(task("t-2"))])
+        await ledger.record(ALICE, [final(task("t-1"), WORKING._replace(status_at=None)), final(task("t-2"))])
         await ledger.close()
         with closing(sqlite3.connect(path)) as db:
             db.execute("UPDATE resources SET status_order = NULL WHERE status_at IS NULL")
@@ -436,8 +435,8 @@ async def test_a_list_walks_its_owners_entries_only(opening: Opener, path: Path)
             db.set_progress_handler(count, 1)
             for wanted in (
                 OWN,
-                replace(OWN, unfinished=True),
-                replace(OWN, context_id="c-1", state="working"),
+                OWN._replace(unfinished=True),
+                OWN._replace(context_id="c-1", state="working"),
             ):
                 assert listing.tasks(db, ALICE, wanted, None, 50).total == 5
         return counted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from typing import Any
 
@@ -218,7 +217,7 @@ def test_divergence_on_a_stream_of_0_3_is_one_event() -> None:
 def test_the_example_of_the_contract() -> None:
     refusal = Refusal(
         Reason.SCOPE_DIVERGENCE,
-        divergence=dataclasses.replace(DIVERGENCE, required=frozenset({"repo:write"})),
+        divergence=DIVERGENCE._replace(required=frozenset({"repo:write"})),
     )
     assert message(encode(refusal, J10)) == (
         'CapabilityScopeDivergence: refused before any task was created: skill "merge" '
@@ -262,7 +261,7 @@ def test_the_example_of_the_contract() -> None:
     ],
 )
 def test_what_is_told_of_a_divergence(reason: Reason, change: dict[str, Any], told: str) -> None:
-    refusal = Refusal(reason, divergence=dataclasses.replace(DIVERGENCE, **change))
+    refusal = Refusal(reason, divergence=DIVERGENCE._replace(**change))
     assert message(encode(refusal, J10)) == told
 
 
@@ -299,7 +298,7 @@ def test_a_policy_refusal_without_divergence_has_no_step_up_and_names_the_decisi
     ],
 )
 def test_what_of_the_scopes_reaches_the_header(required: set[str], header: str) -> None:
-    divergence = dataclasses.replace(DIVERGENCE, required=frozenset(required))
+    divergence = DIVERGENCE._replace(required=frozenset(required))
     reply = encode(Refusal(Reason.SCOPE_DIVERGENCE, divergence=divergence), J10)
     assert reply.headers["WWW-Authenticate"] == f'Bearer error="insufficient_scope"{header}'
 
@@ -308,9 +307,7 @@ def test_what_of_the_scopes_reaches_the_header(required: set[str], header: str) 
 
 EARLY = Refusal(
     Reason.TOKEN_LIFETIME_TOO_SHORT,
-    divergence=dataclasses.replace(
-        DIVERGENCE, missing=frozenset(), needed_lifetime=600.0, remaining_lifetime=190.7
-    ),
+    divergence=DIVERGENCE._replace(missing=frozenset(), needed_lifetime=600.0, remaining_lifetime=190.7),
 )
 EARLY_TOLD = (
     'TokenLifetimeTooShort: refused before any task was created: skill "merge" (named by metadata skillId) needs a '
@@ -400,7 +397,7 @@ def test_a_token_that_ends_too_early(form: Form, status: int, body: dict[str, An
     ],
 )
 def test_how_long_is_told(needed: float, remaining: float, told: str) -> None:
-    divergence = dataclasses.replace(DIVERGENCE, needed_lifetime=needed, remaining_lifetime=remaining)
+    divergence = DIVERGENCE._replace(needed_lifetime=needed, remaining_lifetime=remaining)
     reply = encode(Refusal(Reason.TOKEN_LIFETIME_TOO_SHORT, divergence=divergence), J10)
     assert told in message(reply)
 
@@ -427,7 +424,7 @@ def test_how_long_is_told(needed: float, remaining: float, told: str) -> None:
 )
 def test_what_is_told_of_an_early_end(change: dict[str, Any], told: str) -> None:
     assert EARLY.divergence is not None
-    refusal = dataclasses.replace(EARLY, divergence=dataclasses.replace(EARLY.divergence, **change))
+    refusal = EARLY._replace(divergence=EARLY.divergence._replace(**change))
     assert message(encode(refusal, J10)) == told
 
 
@@ -637,9 +634,7 @@ def test_the_id_is_echoed_with_its_type(version: Version, rpc_id: str | int | No
 
 
 def test_text_that_is_no_unicode_or_too_long_is_still_json() -> None:
-    divergence = dataclasses.replace(
-        DIVERGENCE, skill="\udcff", held=frozenset({"\udcfe"}), presented_by="p" * 9999
-    )
+    divergence = DIVERGENCE._replace(skill="\udcff", held=frozenset({"\udcfe"}), presented_by="p" * 9999)
     reply = encode(Refusal(Reason.SCOPE_DIVERGENCE, "d" * 9999, divergence=divergence), J10)
     assert isinstance(reply.body, bytes)
     assert json.loads(reply.body)["error"]["data"][0]["metadata"]["skill"] == "?"
@@ -647,7 +642,7 @@ def test_text_that_is_no_unicode_or_too_long_is_still_json() -> None:
 
 
 def test_a_media_type_we_do_not_know_is_not_mirrored() -> None:
-    form = dataclasses.replace(R10, media_type="text/html\r\nX: 1")
+    form = R10._replace(media_type="text/html\r\nX: 1")
     assert encode(Refusal(Reason.NOT_FOUND), form).headers["Content-Type"] == "application/json"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +24,7 @@ from sidecar.model import Fact, Kind, Owner, Resource
 
 TEXTS = st.text(st.characters(exclude_categories=()))  # lone surrogates too
 ROW = Row(Fact(context_id="c", state="working", status_at="then"), False, 100.0, 100.0)
-GONE = replace(ROW, gone_at=150.0)
+GONE = ROW._replace(gone_at=150.0)
 GRAIN = 60.0
 
 
@@ -42,17 +40,17 @@ def gone(at: float = 200.0) -> Sighting:
     ("row", "sighting", "expected"),
     [
         pytest.param(ROW, seen(159, state="working"), ROW, id="nothing new and seen lately: no write"),
-        pytest.param(ROW, seen(160), replace(ROW, last_seen=160), id="nothing new, but a while ago: renewed"),
+        pytest.param(ROW, seen(160), ROW._replace(last_seen=160), id="nothing new, but a while ago: renewed"),
         pytest.param(
             ROW,
             seen(101, state="completed"),
-            replace(ROW, fact=replace(ROW.fact, state="completed"), last_seen=101),
+            ROW._replace(fact=ROW.fact._replace(state="completed"), last_seen=101),
             id="a new state is written at once",
         ),
         pytest.param(ROW, seen(101, context_id="d"), ROW, id="a context, once known, never changes"),
-        pytest.param(ROW, gone(), replace(ROW, gone_at=200), id="gone is marked and does not renew"),
+        pytest.param(ROW, gone(), ROW._replace(gone_at=200), id="gone is marked and does not renew"),
         pytest.param(GONE, gone(), GONE, id="gone is marked once"),
-        pytest.param(GONE, seen(), replace(ROW, last_seen=200), id="what is seen again is not gone"),
+        pytest.param(GONE, seen(), ROW._replace(last_seen=200), id="what is seen again is not gone"),
     ],
 )
 def test_sightings(row: Row, sighting: Sighting, expected: Row) -> None:
@@ -61,7 +59,7 @@ def test_sightings(row: Row, sighting: Sighting, expected: Row) -> None:
     assert (new is row) == (expected == row)
 
 
-@pytest.mark.parametrize("row", [ROW, GONE, replace(ROW, fact=Fact())])
+@pytest.mark.parametrize("row", [ROW, GONE, ROW._replace(fact=Fact())])
 @pytest.mark.parametrize(
     "sightings",
     [

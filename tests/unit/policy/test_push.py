@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,7 +27,7 @@ OWNED = Known({TASK: Fact()})
 def a_webhook(
     url: str = HOOK, *headers: str, of: Operation = CREATE, task: str | None = "t-1", id_: str | None = None
 ) -> Call:
-    return replace(a_call(of, task=task), push=(PushTarget(url, headers, id_),))
+    return a_call(of, task=task)._replace(push=(PushTarget(url, headers, id_),))
 
 
 def judged(url: str, *allow: str, headers: tuple[str, ...] = ()) -> Refusal | None:
@@ -560,14 +559,14 @@ def test_a_name_is_resolved_only_for_the_owner_of_the_task() -> None:
     ],
 )
 def test_then_what_was_found_decides(addresses: dict[str, list[str]], outcome: object) -> None:
-    decision = decide(a_webhook(), a_principal(), a_policy(a_card()), replace(OWNED, addresses=addresses))
+    decision = decide(a_webhook(), a_principal(), a_policy(a_card()), OWNED._replace(addresses=addresses))
     assert of(decision) == outcome
     assert not isinstance(decision, Permit) or not decision.resolve
 
 
 def test_observing_says_what_it_saw_of_the_addresses_too() -> None:
     policy = a_policy(a_card(), push=config.Push(mode="observe"))
-    permit = decide(a_webhook(), a_principal(), policy, replace(OWNED, addresses={}))
+    permit = decide(a_webhook(), a_principal(), policy, OWNED._replace(addresses={}))
     assert isinstance(permit, Permit)
     assert permit.observed is not None
     assert permit.observed.reason is Reason.PUSH_TARGET_REFUSED
@@ -585,7 +584,7 @@ def test_nothing_is_resolved_where_the_policy_says_so(section: config.Push) -> N
 def test_without_push_notifications_no_webhook_is_accepted(call: Call, facts: Facts) -> None:
     decision = decide(call, a_principal(), a_policy(a_card(push=False)), Known(facts))
     assert of(decision) is Reason.PUSH_NOT_OFFERED
-    plain = replace(call, push=())
+    plain = call._replace(push=())
     assert (
         call.operation is CREATE
         or of(decide(plain, a_principal(), a_policy(a_card(push=False)), OWNED)) == "permit"
@@ -599,12 +598,12 @@ def test_without_push_notifications_no_webhook_is_accepted(call: Call, facts: Fa
         pytest.param(a_webhook(), ("",), id="one whose id the agent will choose"),
         pytest.param(a_webhook(of=SEND, id_="p"), ("id:p",), id="an inline one with an id"),
         pytest.param(
-            replace(a_call(Operation.DELETE_PUSH_CONFIG, task="t-1"), config_id="p"),
+            a_call(Operation.DELETE_PUSH_CONFIG, task="t-1")._replace(config_id="p"),
             ("id:p",),
             id="a deletion",
         ),
         pytest.param(
-            replace(a_call(Operation.GET_PUSH_CONFIG, task="t-1"), config_id="p"), None, id="a look at one"
+            a_call(Operation.GET_PUSH_CONFIG, task="t-1")._replace(config_id="p"), None, id="a look at one"
         ),
         pytest.param(a_call(SEND, task="t-1"), None, id="a message without any"),
     ],
@@ -624,7 +623,7 @@ def test_an_inline_webhook_without_an_id_counts_by_its_url_and_tells_nothing_of_
 
 def test_more_webhooks_in_one_call_than_a_task_may_have_are_refused_at_once() -> None:
     targets = tuple(PushTarget(HOOK, (), f"p-{n}") for n in range(3))
-    call = replace(a_call(SEND), push=targets)
+    call = a_call(SEND)._replace(push=targets)
     for limit, outcome in ((2, Reason.PUSH_LIMIT_REACHED), (3, "permit")):
         policy = a_policy(a_card(), push=config.Push(per_task=limit))
         assert of(decide(call, a_principal(), policy, Known())) == outcome

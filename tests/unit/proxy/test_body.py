@@ -26,12 +26,22 @@ class Sent:
         self.head = Head("POST", "/", CIMultiDictProxy(named))
         self.has_body = bool(chunks)
         self.read = 0
+        self.here = False
         self._chunks = chunks
+
+    def arrived(self) -> bytes | None:
+        return b"".join(self._chunks) if self.here else None
 
     async def chunks(self) -> AsyncIterator[bytes]:
         for chunk in self._chunks:
             self.read += len(chunk)
             yield chunk
+
+
+@pytest.fixture(params=[False, True], ids=["in pieces", "all here"])
+def here(request: pytest.FixtureRequest) -> bool:
+    """How a body comes: some of it is still on its way, or it all came with its head."""
+    return bool(request.param)
 
 
 @pytest.mark.parametrize(
@@ -52,8 +62,10 @@ class Sent:
         pytest.param([b'"{"'], False, id="a JSON string"),
     ],
 )
-async def test_what_might_be_json_is_read_whole(chunks: list[bytes], whole: bool) -> None:
-    body = await read_body(Sent(*chunks), LIMITS)
+async def test_what_might_be_json_is_read_whole(chunks: list[bytes], whole: bool, here: bool) -> None:
+    sent = Sent(*chunks)
+    sent.here = here
+    body = await read_body(sent, LIMITS)
     rest = b"".join([chunk async for chunk in body.rest]) if body.rest is not None else body.whole
     assert (body.whole is not None) == whole
     assert rest == b"".join(chunks)
@@ -91,7 +103,8 @@ async def test_what_streams_is_not_kept() -> None:
         ),
     ],
 )
-async def test_refused(sent: Sent, reason: Reason) -> None:
+async def test_refused(sent: Sent, reason: Reason, here: bool) -> None:
+    sent.here = here
     with pytest.raises(Refused) as raised:
         await read_body(sent, LIMITS)
     assert raised.value.refusal.reason is reason
@@ -103,9 +116,12 @@ async def test_a_long_upload_that_is_no_json_may_exceed_the_limit() -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate"])
-async def test_one_layer_is_inflated(coding: str) -> None:
-    packed = zlib.compress(b"{}") if coding == "deflate" else gzip.compress(b"{}")
-    body = await read_body(Sent(packed, Content_Encoding=coding), LIMITS)
+async def test_one_layer_is_inflated(coding: str, here: bool) -> None:
+    sent = Sent(
+        zlib.compress(b"{}") if coding == "deflate" else gzip.compress(b"{}"), Content_Encoding=coding
+    )
+    sent.here = here
+    body = await read_body(sent, LIMITS)
     assert (body.whole, body.inflated) == (b"{}", True)
 
 
@@ -141,5 +157,6 @@ def test_inflating_is_bounded_and_exact(packed: bytes, reason: Reason) -> None:
         pytest.param(Sent(b"binary"), b"", id="what would stream is nothing"),
     ],
 )
-async def test_of_a_body_that_goes_nowhere_little_is_read(sent: Sent, whole: bytes) -> None:
+async def test_of_a_body_that_goes_nowhere_little_is_read(sent: Sent, whole: bytes, here: bool) -> None:
+    sent.here = here
     assert (await read_for_form(sent, LIMITS)).whole == whole

@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias, cast
 
@@ -24,7 +25,6 @@ from aiohttp import web
 from sidecar.config import Config, Limits, Tls
 from sidecar.identity import Identity
 from sidecar.ledger import LedgerUnavailable, open_ledger
-from sidecar.model import Exchange, Reply
 from sidecar.observe.audit import Audit
 from sidecar.observe.metrics import Metrics
 from sidecar.proxy.admin import Admin
@@ -134,11 +134,8 @@ class App:
         files = [file for agent in agents for file in (*agent.upstream.files, *agent.onward.files)]
         admin = Admin(deps, files)
 
-        async def answered(exchange: Exchange) -> Reply:
-            return await answer(exchange, deps)
-
         self.admin = await self._listen(web.Server(admin.handle, access_log=None), config.admin, 1.0)
-        server = self._edge(answered, limits, decision_ids())
+        server = self._edge(partial(answer, deps=deps), limits, decision_ids())
         self.traffic = await self._listen(server, config.listen, limits.drain_timeout, config.tls, files)
         self._stack.callback(setattr, admin, "stopping", True)
         for agent in agents:

@@ -78,7 +78,7 @@ def _looks_like_json(body: bytes) -> bool:
 def _parse(text: bytes) -> Json:
     """Duplicate keys are refused: the agent's client may keep the other one. NaN is let pass, as in the wild."""
     try:
-        value: Json = jiter.from_json(text, catch_duplicate_keys=True, allow_inf_nan=True)
+        value: Json = jiter.from_json(text, catch_duplicate_keys=True, allow_inf_nan=True, cache_mode="keys")
     except ValueError:  # its message quotes the name that is there twice, and this text is audited
         raise Unclear("unreadable JSON, or a member given twice") from None
     return value

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 from sidecar.model import STREAMS, Binding, Call, Operation, Version
@@ -75,6 +76,7 @@ STATES: Final = tuple(
     f"TASK_STATE_{name.upper().replace('-', '_')}" for name in _STATES if name
 )  # 1.0's names
 _KNOWN_STATES: Final = frozenset({*_STATES, "unknown"})  # 0.1 to 0.3 have `unknown`
+_LONGEST_STATE: Final = 64  # characters; what agents write is half as long
 
 # Members of SendMessageResponse and StreamResponse (0.3 and 1.0 proto), in both ProtoJSON spellings.
 _WRAPPERS: Final[Mapping[str, Shape]] = {
@@ -85,6 +87,8 @@ _WRAPPERS: Final[Mapping[str, Shape]] = {
     "artifactUpdate": Shape.ARTIFACT,
     "artifact_update": Shape.ARTIFACT,
 }
+
+_WRAPPER_NAMES: Final = frozenset(_WRAPPERS)
 
 # 0.2 and 0.3 JSON-RPC.
 _KINDS: Final[Mapping[str, Shape]] = {
@@ -107,6 +111,10 @@ _NAMES_A_TASK: Final = frozenset({Shape.TASK, Shape.STATUS, Shape.ARTIFACT})
 
 _CONTEXT_NAMES: Final = ("contextId", "context_id")
 _SESSION_NAMES: Final = ("sessionId", "session_id")  # 0.1
+
+# Members by one of which an object with an `id`, or with parts, is known.
+_OF_A_TASK: Final = frozenset({"history", "artifacts", *_CONTEXT_NAMES, *_SESSION_NAMES})
+_OF_A_MESSAGE: Final = frozenset({"role", "messageId", "message_id"})
 
 _ERROR: Final = Seen(Shape.ERROR)
 _NOTHING: Final = Seen(Shape.NOTHING)
@@ -246,6 +254,8 @@ def _carried(body: Members) -> set[Shape]:
 
 
 def _wrapped(body: Members) -> dict[str, Members]:
+    if _WRAPPER_NAMES.isdisjoint(body):
+        return {}
     return {name: inner for name in _WRAPPERS if isinstance(inner := body.get(name), dict)}
 
 
@@ -272,18 +282,18 @@ def _kind(body: Members) -> Shape | None:
 def _by_members(body: Members) -> Shape | None:
     has_id = body.get("id") is not None
     has_task_id = body.get("taskId") is not None or body.get("task_id") is not None
-    status, artifact = (isinstance(body.get(name), dict) for name in ("status", "artifact"))
+    status, artifact = isinstance(body.get("status"), dict), isinstance(body.get("artifact"), dict)
     found: Shape | None = None
     if artifact and (has_task_id or has_id):
         found = Shape.ARTIFACT
     elif status and has_task_id:
         found = Shape.STATUS
-    elif has_id and (status or {"history", "artifacts", *_CONTEXT_NAMES, *_SESSION_NAMES} & body.keys()):
+    elif has_id and (status or not _OF_A_TASK.isdisjoint(body)):
         found = Shape.TASK
     if artifact and status:
         raise Unclear("both status and artifact")
     parts = isinstance(body.get("parts"), list) or isinstance(body.get("content"), list)
-    if parts and {"role", "messageId", "message_id"} & body.keys():
+    if parts and not _OF_A_MESSAGE.isdisjoint(body):
         if found is not None:
             raise Unclear("both a message and a task")
         return Shape.MESSAGE
@@ -363,10 +373,17 @@ def _ids(body: Members, *names: str) -> Iterator[str]:
 
 def _agreed(body: Members, *names: str) -> str | None:
     """The one value under all of `names` that are there."""
-    values = set(_ids(body, *names))
-    if len(values) > 1:
-        raise Unclear(f"`{names[0]}` has two values")
-    return next(iter(values), None) or None
+    found: str | None = None
+    for name in names:
+        value = body.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise Unclear(f"`{name}` is no string")
+        if found is not None and value != found:
+            raise Unclear(f"`{names[0]}` has two values")
+        found = value
+    return found or None
 
 
 def _status(status: Json) -> tuple[str | None, str | None]:
@@ -380,8 +397,11 @@ def canonical_state(state: Json) -> str | None:
     """Canonical spelling: 0.x text, `TASK_STATE_…` of both protos, numbers. None for none or unknown."""
     if type(state) is int:
         return (_STATES[state] or None) if 0 <= state < len(_STATES) else None
-    if not isinstance(state, str):
-        return None
+    return _state_named(state) if isinstance(state, str) and len(state) <= _LONGEST_STATE else None
+
+
+@lru_cache(maxsize=256)
+def _state_named(state: str) -> str | None:
     name = state.removeprefix("TASK_STATE_").lower().replace("_", "-")
     name = "canceled" if name == "cancelled" else name
     return name if name and name in _KNOWN_STATES else None

@@ -16,7 +16,6 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from sidecar.bindings.card import CardUnreadable, read_card
 from sidecar.bindings.card_rewriting import etag, rewrite_card
 from sidecar.bindings.decode import decode
-from sidecar.bindings.target import read_target
 from sidecar.cases.document import CARD, NOTHING, PERMIT, REFUSE, Case, CaseFile, Owned, Request, Who
 from sidecar.config import Agent, Config, Document, Problem
 from sidecar.identity import Identity
@@ -130,7 +129,7 @@ def _as_expected(case: Case, outcome: Outcome) -> bool:
 async def _outcome(case: Case, standing: Standing) -> Outcome:
     exchange = _exchange(case.request)
     try:
-        agent, target = standing.agents.at(read_target(exchange.head.target))
+        agent, target = standing.agents.at(exchange.head.target)
         view = standing.views[agent.name]
         if public_card(exchange.head, target, view) is not None:
             return Outcome(CARD)

@@ -175,7 +175,10 @@ class Identity:
             raise InvalidToken("too long or not ASCII", Fault.MALFORMED)
         # Of the text as sent, in full: another spelling of a token is another token, and malformed.
         memory = (sha256(text.encode()).digest(), audiences)
-        seen = self._verified.get(memory)
+        try:
+            seen = self._verified[memory]
+        except KeyError:
+            seen = None
         if seen is None or not self._stands(seen):
             # A JWS has two dots, and with another spelling than its own it is refused, not asked about.
             verify = self._verify if self._opaque is None or text.count(".") == 2 else self._ask

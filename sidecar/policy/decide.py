@@ -77,8 +77,9 @@ def look_ups(call: Decoded, who: Principal | Refusal, policy: Policy, now: float
     """Nothing for whom the credential or its scopes already settle: existence must not show through the ledger."""
     if not isinstance(call, Call) or not isinstance(who, Principal):
         return NOTHING
-    if any(mode is Mode.ENFORCE for mode, refusal in _before_look_up(call, who, policy, now) if refusal):
-        return NOTHING
+    for mode, refusal in _before_look_up(call, who, policy, now):
+        if refusal is not None and mode is Mode.ENFORCE:
+            return NOTHING
     guarded = policy.scopes is not Mode.DISABLED and call.operation in SENDS and who.scopes is not None
     creates = call.operation in SENDS and call.task_id is None
     return LookUps(
@@ -167,8 +168,8 @@ def _before_look_up(
     """What can be said of a call without knowing what exists."""
     if call.operation is Operation.LIST_TASKS and not policy.lists:
         yield policy.mode, Refusal(Reason.UNSUPPORTED_OPERATION, "listing tasks is not offered here")
-    required = policy.per_operation.get(call.operation, frozenset())
-    if who.scopes is not None and (missing := required - widen(who.scopes, policy.implies)):
+    required = policy.per_operation.get(call.operation)
+    if required and who.scopes is not None and (missing := required - widen(who.scopes, policy.implies)):
         divergence = Divergence("", "per operation", required, who.scopes, missing, who.presented_by)
         yield policy.scopes, Refusal(Reason.INSUFFICIENT_SCOPE, divergence=divergence)
     if call.operation in SENDS and call.task_id is None:

@@ -45,9 +45,10 @@ def named(call: Call, policy: Policy) -> tuple[Resource, ...]:
     """
     if call.operation is Operation.LIST_TASKS:
         return ()
-    singles = (named_task(call, policy), named_context(call, policy))
-    references = (Resource(policy.agent, Kind.TASK, id_) for id_ in call.references)
-    return (*(r for r in singles if r is not None), *references)
+    found = [r for r in (named_task(call, policy), named_context(call, policy)) if r is not None]
+    if call.references:
+        found += [Resource(policy.agent, Kind.TASK, id_) for id_ in call.references]
+    return tuple(found)
 
 
 def creates(call: Call, policy: Policy, facts: Facts) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
+from urllib.parse import quote
 
 from cachetools import LRUCache
 from multidict import CIMultiDict
@@ -17,7 +18,7 @@ from multidict import CIMultiDict
 from sidecar import config
 from sidecar.bindings.card_rewriting import Fronting, rest_bases
 from sidecar.bindings.surface import Surface, Target
-from sidecar.bindings.target import below
+from sidecar.bindings.target import below, read_target
 from sidecar.model import Binding, Call, Card, Dialect, Head, Principal, Reason, Refused, Reply, Version
 from sidecar.policy.rules import Policy, compile_policy, with_extended_card
 from sidecar.policy.scopes import Needs
@@ -135,13 +136,22 @@ class Agents:
 
     def __init__(self, agents: Sequence[GuardedAgent]) -> None:
         self._agents = sorted(agents, key=lambda agent: len(agent.mount), reverse=True)
+        # Where JSON-RPC is asked for: read once. Only paths that name nothing of anybody's may be remembered.
+        self._roots = {
+            root: self._find(read_target(root))
+            for agent in self._agents
+            for root in ("/" + "/".join(map(quote, agent.mount)),)
+        }
         self._stack = AsyncExitStack()
 
     def __iter__(self) -> Iterator[GuardedAgent]:
         return iter(self._agents)
 
-    def at(self, target: Target) -> tuple[GuardedAgent, Target]:
-        """The agent a request is for, and the target below its mount. Raises Refused."""
+    def at(self, target: str) -> tuple[GuardedAgent, Target]:
+        """The agent a request target as sent is for, and the target below its mount. Raises Refused."""
+        return self._roots.get(target) or self._find(read_target(target))
+
+    def _find(self, target: Target) -> tuple[GuardedAgent, Target]:
         for agent in self._agents:
             rest = below(target, agent.mount)
             if rest is not None:

@@ -19,7 +19,6 @@ import structlog
 from sidecar.bindings.decode import decode, form_of
 from sidecar.bindings.refusals import NOT_FOUND_REASONS, encode_refusal
 from sidecar.bindings.surface import Target
-from sidecar.bindings.target import read_target
 from sidecar.ledger import LedgerUnavailable
 from sidecar.model import Call, Exchange, Form, Permit, Principal, Reason, Refusal, Refused, Reply, Resource
 from sidecar.policy.decide import Known, LookUps, decide, look_ups, may_pass
@@ -69,7 +68,7 @@ async def answer(exchange: Exchange, deps: Deps) -> Reply:
 async def enforce(exchange: Exchange, deps: Deps, progress: Progress) -> Reply:
     if exchange.head.method in _ECHOES:
         raise Refused(Reason.METHOD_NOT_ALLOWED, "this method is not answered here")
-    agent, target = deps.agents.at(read_target(exchange.head.target))
+    agent, target = deps.agents.at(exchange.head.target)
     progress.agent = agent.name
     view = await agent.view()
     if (card := public_card(exchange.head, target, view)) is not None:

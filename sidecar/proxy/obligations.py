@@ -100,7 +100,8 @@ class Carrier:
         watcher = Watcher(
             self._permit, self._view.policy, self._deps, self._exchange.id, self._abandon, self._needs
         )
-        await watcher.reserve()
+        if self._permit.reserve or self._permit.webhooks is not None:
+            await watcher.reserve()
         try:
             reply = await self._forward(self._body.whole)
         except Refused as refused:
@@ -283,5 +284,7 @@ def _media_type(reply: UpstreamReply) -> str:
 
 
 def _coding(got: CIMultiDictProxy[str]) -> str:
-    coding = ",".join(got.getall("Content-Encoding", ())).strip().lower()
+    if "Content-Encoding" not in got:
+        return ""
+    coding = ",".join(got.getall("Content-Encoding")).strip().lower()
     return "" if coding == "identity" else coding

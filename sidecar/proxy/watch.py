@@ -65,13 +65,13 @@ class Watcher:
         self._id = decision_id
         self._abandon = abandon
         self._needs = needs
+        self._judged = ownership.named_task(self.call, policy)
         self._webhooks = self._count_of(permit.webhooks) if permit.webhooks is not None else None
         # What is only reserved is not recorded yet: this call makes it final itself.
         self._released: dict[Resource, Fact] = {r: f for r, f in permit.known.items() if not f.provisional}
 
     def _count_of(self, webhooks: Webhooks) -> WebhookCount:
-        task = ownership.named_task(self.call, self._policy)
-        own = task if task in self.permit.known else None
+        own = self._judged if self._judged in self.permit.known else None
         return WebhookCount(webhooks, self.call, own, self.who.owner, self._deps.ledger, self._id)
 
     async def reserve(self) -> None:
@@ -111,28 +111,28 @@ class Watcher:
 
     async def admit(self, seen: Seen) -> None:
         """Record what is new, check what is not. Raises Refused where `seen` must not reach the caller."""
+        task, context = self._resources(seen)
         if self.permit.watch is Watch.RECORD:
-            await self._record(seen)
+            await self._record(seen, task, context)
             if seen.shape in _TASK_SHAPES or seen.shape in (Shape.MESSAGE, Shape.ERROR):
                 self.settled = True
         else:
-            await self._keep(seen)
+            await self._keep(seen, task, context)
         if self._webhooks is not None and seen.shape is not Shape.ERROR:
             await self._webhooks.settle(seen)
-        self._sight(seen)
+        if task is not None and (seen.shape is Shape.TASK or seen.shape is Shape.STATUS):
+            self._sight(seen, task)
 
     def gone(self) -> None:
         """The agent itself no longer knows the task that was named."""
-        task = ownership.named_task(self.call, self._policy)
-        if task is not None and task in self.permit.known:
-            self._deps.ledger.sight(self.who.owner, task, Fact(), gone=True)
+        if self._judged is not None and self._judged in self.permit.known:
+            self._deps.ledger.sight(self.who.owner, self._judged, Fact(), gone=True)
 
     def note(self, what: str, detail: str = "") -> None:
         self._deps.audit.outcome(self._id, self._policy.agent, what, detail)
         self._deps.metrics.outcome(self._policy.agent, what)
 
-    async def _record(self, seen: Seen) -> None:
-        task, shown = self._resources(seen)
+    async def _record(self, seen: Seen, task: Resource | None, shown: Resource | None) -> None:
         context = shown or self._unsaid_context(seen)
         new = [r for r in (task, context) if r is not None and r not in self._released]
         if not new:
@@ -215,11 +215,9 @@ class Watcher:
             self._abandon(task.id)
         raise Refused(Reason.SHARED_CONTEXT)
 
-    async def _keep(self, seen: Seen) -> None:
+    async def _keep(self, seen: Seen, task: Resource | None, context: Resource | None) -> None:
         """In any reply but a send's only the task that was judged may appear (design §5)."""
-        task, context = self._resources(seen)
-        judged = ownership.named_task(self.call, self._policy)
-        if task is not None and task != judged:
+        if task is not None and task != self._judged:
             self.note("foreign_reply")
             if self.permit.enforcing:
                 raise Refused(
@@ -243,20 +241,16 @@ class Watcher:
         if foreign:
             self._collided(None, context, foreign)
 
-    def _sight(self, seen: Seen) -> None:
-        task, _ = self._resources(seen)
-        if task is None or seen.shape not in (Shape.TASK, Shape.STATUS):
-            return
+    def _sight(self, seen: Seen, task: Resource) -> None:
         last = self._released.get(task)
-        if last is not None:
-            fact = last._replace(
-                state=seen.state,
-                status_at=seen.status_at,
-                context_id=seen.context_id or last.context_id,
-            )
-            self._released[task] = fact
-            # Also of what is as it was: being seen renews a row, and tells that the agent has the task again.
-            self._deps.ledger.sight(self.who.owner, task, fact)
+        if last is None:
+            return
+        fact = last._replace(
+            state=seen.state, status_at=seen.status_at, context_id=seen.context_id or last.context_id
+        )
+        self._released[task] = fact
+        # Also of what is as it was: being seen renews a row, and tells that the agent has the task again.
+        self._deps.ledger.sight(self.who.owner, task, fact)
 
     def _resources(self, seen: Seen) -> tuple[Resource | None, Resource | None]:
         agent = self._policy.agent

@@ -10,12 +10,9 @@ very start; one space after the colon belongs to the syntax).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 _BOM: Final = b"\xef\xbb\xbf"
-_LINE_END: Final = re.compile(rb"[\r\n]")
-_LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
 _OTHER_LINE_ENDS: Final = re.compile(rb"[\x0b\x0c\x1c-\x1e]|\xc2\x85|\xe2\x80[\xa8\xa9]")  # str.splitlines()
 _DATA: Final = b"data:"
 _FIELDS: Final = frozenset({b"event", b"id", b"retry"})
@@ -27,8 +24,7 @@ class EventTooLarge(ValueError):
     """An event is larger than the limit; nothing after it can be read."""
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(NamedTuple):
     """One block of a stream.
 
     `raw` is exactly the bytes received, up to and including the blank line that ended it.
@@ -45,8 +41,11 @@ def is_event_stream(raw: bytes, *, first: bool) -> bool:
     Lines of unknown fields are to be ignored (WHATWG), so they may stand as long as nobody could take them for JSON;
     no line but data may hold what some languages take for the end of a line.
     """
-    lines = _LINE_ENDS.split(raw.removeprefix(_BOM) if first else raw)
-    return all(line.startswith(_DATA) or line == b"data" or _carries_nothing(line) for line in lines)
+    # Of bytes, `splitlines` takes LF, CR LF and CR for line ends, and nothing else.
+    for line in (raw.removeprefix(_BOM) if first else raw).splitlines():
+        if line and not line.startswith(_DATA) and line != b"data" and not _carries_nothing(line):
+            return False
+    return True
 
 
 def _carries_nothing(line: bytes) -> bool:
@@ -102,8 +101,7 @@ class SseParser:
     def _end_of_block(self) -> int:
         """Where the first complete event in the block ends, 0 for nowhere yet."""
         block = self._block
-        while found := _LINE_END.search(block, self._searched):
-            at = found.start()
+        while (at := _line_end(block, self._searched)) >= 0:
             line = len(_BOM) if self._first_line and block.startswith(_BOM) else self._line
             if block[at] == _LF:
                 completes_cr = self._after_cr and at == self._line
@@ -135,9 +133,16 @@ class SseParser:
         return EventTooLarge(f"an event of the stream is larger than {self._limit} bytes")
 
 
+def _line_end(block: bytearray, start: int) -> int:
+    """Where the next CR or LF is, -1 for nowhere. Two searches for one byte are many times faster than one for either."""
+    lf = block.find(b"\n", start)
+    cr = block.find(b"\r", start, lf if lf >= 0 else len(block))
+    return cr if cr >= 0 else lf
+
+
 def _data(block: bytes) -> bytes | None:
     values: list[bytes] = []
-    for line in block.splitlines():  # bytes split at LF, CR LF and CR only
+    for line in block.splitlines():
         name, _, value = line.partition(b":")
         if name == b"data":
             values.append(value.removeprefix(b" "))

@@ -7,6 +7,7 @@ Never: per-request code.
 from __future__ import annotations
 
 import asyncio
+import gc
 import hashlib
 import itertools
 import os
@@ -208,6 +209,9 @@ async def serve(config: Config) -> None:
         loop.add_signal_handler(number, stop.set)
     app = App(config)
     await app.start()
+    # What was built so far lives as long as the process: the collector need not look through it again and again.
+    gc.collect()
+    gc.freeze()
     log.info("listening", traffic=_shown(app.traffic), admin=_shown(app.admin), policy=config.hash)
     if config.identity.anonymous != "refuse":
         log.warning(

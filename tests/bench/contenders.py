@@ -24,11 +24,10 @@ from tests.bench.processes import (
     version_of,
 )
 from tests.bench.scene import (
-    ANSWER_TO_GET,
     AUDIENCE,
-    GET,
     REPLY_HEADER,
     SEND,
+    Ask,
     Scene,
     agent_file,
     compact,
@@ -45,6 +44,7 @@ class Running:
     name: str
     port: int
     pid: int | None
+    admin: int = 0
 
 
 Start = Callable[[Scene, int, ExitStack], Running]
@@ -58,8 +58,18 @@ def start_agent(scene: Scene, core: int, stack: ExitStack) -> Running:
     return Running("agent alone", scene.agent, None)
 
 
-def start_sidecar(scene: Scene, core: int, stack: ExitStack) -> Running:
-    """The real command with every guard on; the task is made through it, so that alice owns it."""
+def start_sidecar(
+    scene: Scene,
+    core: int | str,
+    stack: ExitStack,
+    name: str = SIDECAR,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+) -> Running:
+    """The real command with every guard on; the task is made through it, so that alice owns it.
+
+    `core` may be a list as taskset takes it. `name` tells several sidecars of one run apart.
+    """
     port, admin = free_port(), free_port()
     policy = {
         "version": 1,
@@ -70,17 +80,21 @@ def start_sidecar(scene: Scene, core: int, stack: ExitStack) -> Running:
             "issuers": [{"issuer": scene.issuer, "audiences": [AUDIENCE], "jwks_uri": f"{scene.issuer}/keys"}]
         },
         "scopes": {"lifecycle": {"get": ["a2a.tasks:read"], "send": ["a2a.tasks:write"]}},
-        "ledger": {"url": f"sqlite:///{scene.folder / 'ledger.db'}"},
+        "ledger": {"url": f"sqlite:///{scene.folder / name}.db"},
     }
-    file = written(scene.folder / "policy.yaml", compact(policy))  # JSON is YAML
-    command = [sys.executable, "-m", "sidecar", "run", "--policy", str(file)]
-    audit = stack.enter_context((scene.folder / "audit.jsonl").open("wb"))  # stdout, where it goes by default
-    started = stack.enter_context(process(SIDECAR, pinned(core, command), scene.folder, audit))
-    until_answering(SIDECAR, started, scene.folder, admin, "/readyz")
+    file = written(scene.folder / f"{name}.yaml", compact(policy))  # JSON is YAML
+    command = [sys.executable, "-m", "sidecar", "run", "--policy", str(file), *options]
+    audit = stack.enter_context(
+        (scene.folder / f"{name}.jsonl").open("wb")
+    )  # stdout, where it goes by default
+    started = stack.enter_context(
+        process(name, pinned(core, command), scene.folder, audit, environment=environment)
+    )
+    until_answering(name, started, scene.folder, admin, "/readyz")
     status, body = asked(port, "POST", "/", SEND, scene.headers | {REPLY_HEADER: "send"})
     if status != 200 or '"result"' not in body:
         raise CannotMeasure(f"the sidecar refused to create the task: {status} {body}")
-    return Running(SIDECAR, port, started.pid)
+    return Running(name, port, started.pid, admin)
 
 
 def start_nginx(scene: Scene, core: int, stack: ExitStack) -> Running:
@@ -113,11 +127,11 @@ CONTENDERS: Final[Mapping[str, Start]] = {
 }
 
 
-def verify(running: Running, scene: Scene) -> None:
-    """The contender answers with the task, byte for byte; else there is nothing to measure."""
-    status, body = asked(running.port, "POST", "/", GET, scene.headers)
-    if status != 200 or body != ANSWER_TO_GET:
-        raise CannotMeasure(f"{running.name} answered {status} {body[:500]}")
+def verify(running: Running, ask: Ask) -> None:
+    """The contender answers as it must; else there is nothing to measure."""
+    status, body = asked(running.port, ask.method, ask.path, ask.body, ask.headers)
+    if status != 200 or ask.told not in body:
+        raise CannotMeasure(f"{running.name} answered {status} {body[:500]} to `{ask.name}`")
 
 
 def tool_versions(names: Iterable[str], *, profiles: bool) -> dict[str, str]:

@@ -14,15 +14,15 @@ from statistics import quantiles
 from typing import Final
 
 from tests.bench.contenders import Running, verify
-from tests.bench.machine import core_time, process_seconds
+from tests.bench.machine import core_time, whole_seconds
 from tests.bench.processes import CannotMeasure, found, pinned
-from tests.bench.scene import GET, Scene, written
+from tests.bench.scene import Ask, Scene, written
 
 CONNECTIONS: Final = 32
 _MARK: Final = "RESULT "
 
 _LUA: Final = """\
-wrk.method = "POST"
+wrk.method = "@METHOD@"
 wrk.body = [==[@BODY@]==]
 @HEADERS@
 done = function(summary, latency, requests)
@@ -94,34 +94,41 @@ class Cores:
 
 
 def rounds(
-    contenders: Sequence[Running], scene: Scene, cores: Cores, connections: int, slices: int, seconds: int
+    contenders: Sequence[tuple[str, Running, Ask]],
+    scene: Scene,
+    cores: Cores,
+    connections: int,
+    slices: int,
+    seconds: int,
 ) -> Iterator[Mapping[str, Series]]:
     """Measure, round robin. Yields everything so far after each round; an unmeasured round warms up first."""
-    script = script_for(scene)
-    series = {running.name: Series(running.name) for running in contenders}
+    series = {name: Series(name) for name, _, _ in contenders}
     for number in range(slices + 1):
-        for running in contenders:
-            verify(running, scene)
-            measured = one_slice(running, script, cores, connections, seconds)
+        for name, running, ask in contenders:
+            verify(running, ask)
+            measured = one_slice(running, scene, ask, cores, connections, seconds)
             if number:
-                series[running.name].slices.append(measured)
+                series[name].slices.append(measured)
         if number:
             yield series
 
 
-def one_slice(running: Running, script: Path, cores: Cores, connections: int, seconds: int) -> Slice:
+def one_slice(
+    running: Running, scene: Scene, ask: Ask, cores: Cores, connections: int, seconds: int
+) -> Slice:
     """Load for `seconds`. Raises CannotMeasure if a single request failed."""
+    script = _script_for(scene, ask)
     options = ["-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "5s", "-s", str(script)]
     command = [
         found("wrk"),
         *options,
-        f"http://127.0.0.1:{running.port}/",
+        f"http://127.0.0.1:{running.port}{ask.path}",
     ]
-    core, own = core_time(cores.proxy), process_seconds(running.pid) if running.pid else 0.0
+    core, own = core_time(cores.proxy), whole_seconds(running.pid) if running.pid else 0.0
     done = subprocess.run(
         pinned(cores.load, command), capture_output=True, text=True, timeout=seconds + 30, check=False
     )
-    spent = process_seconds(running.pid) - own if running.pid else 0.0
+    spent = whole_seconds(running.pid) - own if running.pid else 0.0
     taken = core_time(cores.proxy).since(core)
     line = next((x for x in done.stdout.splitlines() if x.startswith(_MARK)), None)
     if line is None:
@@ -141,8 +148,8 @@ def one_slice(running: Running, script: Path, cores: Cores, connections: int, se
     )
 
 
-def script_for(scene: Scene) -> Path:
-    """The request of the scene as wrk wants it."""
-    headers = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in scene.headers.items())
-    text = _LUA.replace("@BODY@", GET.decode()).replace("@HEADERS@", headers)
-    return written(scene.folder / "get.lua", text)
+def _script_for(scene: Scene, ask: Ask) -> Path:
+    """The request as wrk wants it."""
+    headers = "\n".join(f'wrk.headers["{name}"] = "{value}"' for name, value in ask.headers.items())
+    text = _LUA.replace("@METHOD@", ask.method).replace("@HEADERS@", headers)
+    return written(scene.folder / "ask.lua", text.replace("@BODY@", ask.body.decode()))

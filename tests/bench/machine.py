@@ -27,6 +27,21 @@ def process_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) * TICK
 
 
+def children(pid: int) -> list[int]:
+    """The processes `pid` has started and that run (proc(5))."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def whole_seconds(pid: int) -> float:
+    """As `process_seconds`, with its children: a sidecar's workers."""
+    return sum(map(process_seconds, (pid, *children(pid))))
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory a process holds."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
 @dataclass(frozen=True, slots=True)
 class CoreTime:
     """Seconds a core was busy for this machine, and was taken away by the one beneath it."""

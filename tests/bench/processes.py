@@ -84,8 +84,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def pinned(core: int, command: Sequence[str]) -> list[str]:
-    """`command` on one core, ended by the kernel if this process dies. Both tools become the command: one pid."""
+def pinned(core: int | str, command: Sequence[str]) -> list[str]:
+    """`command` on one core, or those of a list (`0,1`), ended by the kernel if this process dies. Both tools become the command: one pid."""
     return ["setpriv", "--pdeathsig", "KILL", "taskset", "-c", str(core), *command]
 
 
@@ -97,10 +97,11 @@ def process(
     out: IO[bytes] | None = None,
     *,
     directory: Path | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A process in a group of its own, which is gone afterwards. What it says on stderr is in `NAME.log`.
 
-    It runs in `directory`, in `folder` unless given.
+    It runs in `directory`, in `folder` unless given, and in this process's environment unless another is given.
     """
     with log_of(name, folder).open("wb") as errors:
         started = subprocess.Popen(
@@ -110,6 +111,7 @@ def process(
             stdout=errors if out is None else out,
             stderr=errors,
             start_new_session=True,
+            env=environment,
         )
     try:
         yield started

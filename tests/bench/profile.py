@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.contenders import Running
-from tests.bench.load import CONNECTIONS, Cores, one_slice, script_for
+from tests.bench.load import CONNECTIONS, Cores, one_slice
 from tests.bench.processes import CannotMeasure, found, pinned, process
-from tests.bench.scene import Scene
+from tests.bench.scene import Scene, guarded_get
 
 RATE: Final = 400  # samples a second
 # Threads that wait for work; py-spy cannot always tell that they sleep.
@@ -42,7 +42,7 @@ def profile(running: Running, scene: Scene, cores: Cores, seconds: int) -> list[
     command = [spy, "record", "--pid", str(running.pid), "--duration", str(seconds)]
     command += ["--rate", str(RATE), "--format", "raw", "--output", str(raw)]
     with process("py-spy", pinned(cores.load, command), scene.folder) as sampling:
-        one_slice(running, script_for(scene), cores, CONNECTIONS, seconds)
+        one_slice(running, scene, guarded_get(scene), cores, CONNECTIONS, seconds)
         try:
             sampling.wait(30)
         except subprocess.TimeoutExpired:

@@ -17,6 +17,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from tests.bench.contenders import SIDECAR
 from tests.bench.load import Quartiles, Series
 from tests.bench.micro import Step
 from tests.bench.profile import Share
@@ -25,11 +26,9 @@ RESULTS: Final = Path(__file__).parent / "results"
 WIDTH: Final = 118  # columns, where the output is no terminal
 
 
-def load_table(measured: Mapping[str, Series], base: str, connections: int) -> Table:
+def load_table(measured: Mapping[str, Series], base: str, what: str) -> Table:
     """Requests and processor time. Ratios are of medians: the contender's over `base`'s."""
-    table = Table(
-        title=f"guarded get, {connections} connections: median (quartiles) of slices; ratios to {base}"
-    )
+    table = Table(title=f"{what}: median (quartiles) of slices; ratios to {base}")
     for name in (
         "contender",
         "requests/s",
@@ -96,6 +95,28 @@ def ratios(measured: Mapping[str, Series], base: str) -> dict[str, dict[str, flo
             if own and other and name != base:
                 out.setdefault(name, {})[member] = round(own.median / other.median, 3)
     return out
+
+
+def against_envoy(loaded: Mapping[str, Series], quiet: Mapping[str, Series], direct: str) -> dict[str, float]:
+    """The figures of the guarded get that have bars, as far as those they are held against were measured."""
+    figures: dict[str, float] = {}
+    own = loaded[SIDECAR].of("cpu_us") if SIDECAR in loaded else None
+    for key, rival in (("get_of_guarding_envoy", "envoy jwt+lua"), ("get_of_envoy", "envoy")):
+        other = loaded[rival].of("cpu_us") if rival in loaded else None
+        if own and other:
+            figures[key] = own.median / other.median
+    alone = quiet[direct]
+
+    def added(name: str, member: str) -> float | None:
+        through, without = quiet[name].of(member) if name in quiet else None, alone.of(member)
+        return through.median - without.median if through and without else None
+
+    p50, rival_p50, p99 = added(SIDECAR, "p50_us"), added("envoy jwt+lua", "p50_us"), added(SIDECAR, "p99_us")
+    if p50 and rival_p50:
+        figures["added_p50"] = p50 / rival_p50
+    if p99:
+        figures["added_p99_ms"] = p99 / 1e3
+    return figures
 
 
 def as_json(steps: Sequence[Step]) -> list[dict[str, object]]:

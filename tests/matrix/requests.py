@@ -286,7 +286,7 @@ def in_snake_case(value: Any) -> Any:
 def rows() -> Iterator[Row]:
     """Every row of the tables, in the dialect it belongs to."""
     for binding, table in ((JSONRPC, JSONRPC_METHODS), (HTTP, HTTP_ROUTES)):
-        for key, operation in table.items():  # type: ignore[attr-defined]
+        for key, operation in table.items():
             yield Row(next(d for d in binding if d.version is key[0]), operation, key)
 
 

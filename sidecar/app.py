@@ -35,6 +35,7 @@ from sidecar.proxy.enforce import answer
 from sidecar.proxy.from_files import FromFiles
 from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.lean_edge import Answer, LeanServer
+from sidecar.proxy.misses import Misses
 from sidecar.proxy.names import LookUp, Names, system_look_up
 from sidecar.proxy.page_tokens import PageTokens
 from sidecar.proxy.tasks import Background, Settling
@@ -114,6 +115,8 @@ class App:
         self._stack.push_async_callback(self._until_deadline, background.finish)
         self._stack.push_async_callback(self._until_deadline, settling.finish)
         self._stack.push_async_callback(draining.finish, 0.0)
+        misses = Misses(ledger, audit, background)
+        self._stack.callback(misses.flush)
         lists = config.list
         page_tokens = PageTokens(ledger, self._sealing_keys(lists.key_files), lists.cursor_ttl, time.time)
         metrics = Metrics()
@@ -126,6 +129,7 @@ class App:
             settling,
             draining,
             background,
+            misses,
             lists,
             page_tokens,
             limits,

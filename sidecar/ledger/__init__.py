@@ -86,8 +86,8 @@ class Ledger(Protocol):
         """
         ...
 
-    async def cause(self, owner: Owner, resource: Resource) -> Miss:
-        """Why `facts` found nothing. For the audit, after the reply has left."""
+    async def causes(self, misses: Sequence[tuple[Owner, Resource]]) -> Sequence[Miss]:
+        """Why `facts` found nothing, for each of `misses`. For the audit, after the replies have left."""
         ...
 
     async def check(self) -> None:

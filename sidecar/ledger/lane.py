@@ -84,13 +84,19 @@ class Lane:
             for _ in range(threads):
                 self._jobs.put(None)
 
-    def take(self) -> Job[Any] | None:
-        """On a thread: the next job; None means stop."""
-        return self._jobs.get()
-
-    def take_waiting(self) -> Job[Any] | None:
-        """On a thread: the next job if one waits. Raises queue.Empty."""
-        return self._jobs.get_nowait()
+    def take(self, most: int) -> tuple[list[Job[Any]], bool]:
+        """On a thread: wait for a job, and take what waits with it, up to `most`; and whether these are the last."""
+        batch: list[Job[Any]] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == most:
+                return batch, False
+            try:
+                job = self._jobs.get_nowait()
+            except queue.Empty:
+                return batch, False
+        return batch, True
 
     def failure(self, job: Job[Any], what: str, error: Exception) -> Outcome:
         """The outcome of a job that raised `error`, which stays below as the cause."""

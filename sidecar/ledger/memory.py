@@ -165,8 +165,11 @@ class MemoryLedger:
         heapq.heappush(self._expiring, (until, name))
         return True
 
-    async def cause(self, owner: Owner, resource: Resource) -> Miss:
+    async def causes(self, misses: Sequence[tuple[Owner, Resource]]) -> Sequence[Miss]:
         self._require_open()
+        return [self._cause(owner, resource) for owner, resource in misses]
+
+    def _cause(self, owner: Owner, resource: Resource) -> Miss:
         if self._owners.get(resource, owner) != owner:
             return Miss.FOREIGN
         return Miss.PRUNED if resource_hash(resource) in self._tombstones else Miss.ABSENT

@@ -40,8 +40,10 @@ class Readers:
         await asyncio.gather(*map(asyncio.shield, self._ended))
 
     def _serve(self, db: sqlite3.Connection, ended: asyncio.Future[None]) -> None:
-        while (job := self._lane.take()) is not None:
-            self._lane.tell([self._answer(db, job)])
+        stopping = False
+        while not stopping:
+            batch, stopping = self._lane.take(1)
+            self._lane.tell([self._answer(db, job) for job in batch])
         with contextlib.suppress(sqlite3.Error):
             db.close()
         self._lane.tell([lambda: ended.set_result(None)])

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import os
 import sqlite3
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -166,9 +166,11 @@ class SqliteLedger:
             self._writer.submit(lambda db: first_uses.take(db, name, until, now), synced=False)
         )
 
-    async def cause(self, owner: Owner, resource: Resource) -> Miss:
+    async def causes(self, misses: Sequence[tuple[Owner, Resource]]) -> Sequence[Miss]:
         self._require_open()
-        return await self._within(self._readers.submit(lambda db: tables.cause(db, owner, resource)))
+        return await self._within(
+            self._readers.submit(lambda db: [tables.cause(db, *miss) for miss in misses])
+        )
 
     async def check(self) -> None:
         self._require_open()
@@ -255,12 +257,17 @@ class SqliteLedger:
         if deleted:
             self._known.forget_rows()
 
-    async def _within(self, answer: Awaitable[T]) -> T:
+    async def _within(self, answer: asyncio.Future[T]) -> T:
+        # Not `asyncio.timeout`, which costs as much as a question.
+        timer = self._loop.call_later(self._timeout, self._too_late, answer)
         try:
-            async with asyncio.timeout(self._timeout):
-                return await answer
-        except TimeoutError:
-            raise LedgerUnavailable(f"{self._name} did not answer within {self._timeout:g} s") from None
+            return await answer
+        finally:
+            timer.cancel()
+
+    def _too_late(self, answer: asyncio.Future[T]) -> None:
+        if not answer.done():
+            answer.set_exception(LedgerUnavailable(f"{self._name} did not answer within {self._timeout:g} s"))
 
     def _require_open(self) -> None:
         if self._closed:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -58,26 +57,12 @@ class Writer:
     def _serve(self) -> None:
         stopping = False
         while not stopping:
-            batch, stopping = self._take()
+            batch, stopping = self._lane.take(BATCH)
             outcomes = self._commit(batch)
             self._lane.tell(outcomes)
         with contextlib.suppress(sqlite3.Error):
             self._db.close()
         self._lane.tell([lambda: self._ended.set_result(None)])
-
-    def _take(self) -> tuple[list[Job[Any]], bool]:
-        """What waits now, at least one; and whether it is the last."""
-        batch: list[Job[Any]] = []
-        job = self._lane.take()
-        while job is not None:
-            batch.append(job)
-            if len(batch) == BATCH:
-                return batch, False
-            try:
-                job = self._lane.take_waiting()
-            except queue.Empty:
-                return batch, False
-        return batch, True
 
     def _commit(self, batch: Sequence[Job[Any]]) -> list[Outcome]:
         """Run `batch` in one transaction; where that fails, each of its jobs in one of its own.

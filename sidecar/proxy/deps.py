@@ -15,6 +15,7 @@ from sidecar.ledger import Ledger
 from sidecar.observe.audit import Audit
 from sidecar.observe.metrics import Metrics
 from sidecar.proxy.agents import Agents
+from sidecar.proxy.misses import Misses
 from sidecar.proxy.names import Names
 from sidecar.proxy.page_tokens import PageTokens
 from sidecar.proxy.tasks import Background, Settling
@@ -30,6 +31,7 @@ class Deps:
     settling: Settling  # sends that lost their caller
     draining: Settling  # streams that lost theirs and must not be broken off
     background: Background
+    misses: Misses
     lists: Lists
     page_tokens: PageTokens
     limits: Limits

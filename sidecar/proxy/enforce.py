@@ -137,7 +137,8 @@ def _refusal_reply(refusal: Refusal, exchange: Exchange, deps: Deps, progress: P
     reply = encode_refusal(refusal, progress.form, exchange.id)
     if refusal.reason in _MISSES and progress.who is not None:
         # Invariant 6: why it was a miss is looked up after the last byte has left, for every miss alike.
-        reply.after = lambda: deps.background.start(_audit_misses(exchange.id, progress, deps))
+        owner = progress.who.owner
+        reply.after = lambda: deps.misses.add(exchange.id, owner, progress.misses)
     return reply
 
 
@@ -151,12 +152,6 @@ def _audit_break(refusal: Refusal, exchange: Exchange, deps: Deps, progress: Pro
     else:
         deps.audit.failure(exchange.id, progress.agent, refusal)
         deps.metrics.decision(progress.agent, None, refusal)
-
-
-async def _audit_misses(id_: str, progress: Progress, deps: Deps) -> None:
-    assert progress.who is not None
-    for resource in progress.misses:
-        deps.audit.miss(id_, await deps.ledger.cause(progress.who.owner, resource))
 
 
 def _place(problem: Exception) -> str:

@@ -348,7 +348,7 @@ class LedgerContract:
         clock.seconds += 181 * DAY
         assert await ledger.prune(clock()) == 1
         assert await ledger.facts(ALICE, [entry.resource]) == {}
-        assert await ledger.cause(ALICE, entry.resource) is (Miss.PRUNED if taken else Miss.ABSENT)
+        assert await ledger.causes([(ALICE, entry.resource)]) == [(Miss.PRUNED if taken else Miss.ABSENT)]
         assert bool(await ledger.record(BOB, [entry])) == taken
 
     async def test_only_its_owner_passes_a_tombstone(self, ledger: PrunedLedger, clock: Clock) -> None:
@@ -366,7 +366,7 @@ class LedgerContract:
             "a drop must not free it"
         )
         assert await ledger.record(ALICE, [final(context("c-1"))]) == frozenset()
-        assert await ledger.cause(BOB, context("c-1")) is Miss.FOREIGN
+        assert await ledger.causes([(BOB, context("c-1"))]) == [Miss.FOREIGN]
 
     async def test_a_row_pruned_a_second_time_leaves_its_tombstone_again(
         self, ledger: PrunedLedger, clock: Clock
@@ -481,9 +481,9 @@ class LedgerContract:
 
     async def test_causes(self, ledger: Ledger) -> None:
         await ledger.record(ALICE, [final(task("t-1"))])
-        assert await ledger.cause(BOB, task("t-1")) is Miss.FOREIGN
-        assert await ledger.cause(BOB, task("never")) is Miss.ABSENT
-        assert await ledger.cause(ALICE, task("t-1")) is Miss.ABSENT
+        misses = [(BOB, task("t-1")), (BOB, task("never")), (ALICE, task("t-1"))]
+        assert await ledger.causes(misses) == [Miss.FOREIGN, Miss.ABSENT, Miss.ABSENT]
+        assert await ledger.causes([]) == []
 
     async def test_a_closed_ledger_answers_nothing(self, ledger: Ledger) -> None:
         await ledger.record(ALICE, [final(task("t-1"))])
@@ -494,7 +494,7 @@ class LedgerContract:
             ledger.facts(ALICE, [task("t-1")]),
             ledger.record(ALICE, [final(task("t-1"))]),
             ledger.drop(ALICE, [task("t-1")]),
-            ledger.cause(ALICE, task("t-1")),
+            ledger.causes([(ALICE, task("t-1"))]),
             ledger.hold_webhooks(ALICE, task("t-1"), ["a"], 1),
             ledger.replace_webhooks(ALICE, task("t-1"), ["a"], []),
             ledger.first_use(b"n", 0.0),

@@ -202,9 +202,9 @@ class SqliteLedger:
         self._behind.close()
         try:
             # The readers first: the last connection to close empties the log into the file.
-            await self._within(self._readers.stop())
+            await self._end(self._readers.stop())
         finally:
-            await self._within(self._writer.stop())
+            await self._end(self._writer.stop())
             os.close(self._opened.lock)  # while the writer lives, so does the lock
 
     async def _read(self, owner: Owner, resources: Sequence[Resource]) -> Facts:
@@ -267,7 +267,17 @@ class SqliteLedger:
 
     def _too_late(self, answer: asyncio.Future[T]) -> None:
         if not answer.done():
-            answer.set_exception(LedgerUnavailable(f"{self._name} did not answer within {self._timeout:g} s"))
+            answer.set_exception(self._silent())
+
+    async def _end(self, threads: Awaitable[None]) -> None:
+        try:
+            async with asyncio.timeout(self._timeout):
+                await threads
+        except TimeoutError:
+            raise self._silent() from None
+
+    def _silent(self) -> LedgerUnavailable:
+        return LedgerUnavailable(f"{self._name} did not answer within {self._timeout:g} s")
 
     def _require_open(self) -> None:
         if self._closed:

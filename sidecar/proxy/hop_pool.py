@@ -155,7 +155,8 @@ class Hops:
             return await waiter
         except asyncio.CancelledError:
             if waiter.cancelled():
-                self._waiting.remove(waiter)
+                if waiter in self._waiting:  # else somebody has passed it over since
+                    self._waiting.remove(waiter)
             elif (given := waiter.result()) is not None:
                 self._became_idle(given)
             else:

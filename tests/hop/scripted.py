@@ -46,7 +46,7 @@ class Connection:
             self.writer.write(piece)
             await self.writer.drain()
             if len(pieces) > 1:
-                await _taken(self.writer)
+                await _turns()
 
     def reset(self) -> None:
         sock = self.writer.get_extra_info("socket")
@@ -62,9 +62,8 @@ class Connection:
             pass
 
 
-async def _taken(writer: asyncio.StreamWriter) -> None:
-    """Wait until the other side's event loop read all there is (SIOCOUTQ counts what it has not acknowledged, so ask
-    the loop itself: both sides run in this one)."""
+async def _turns() -> None:
+    """Let the other side read what was written: both sides run in this event loop."""
     for _ in range(6):
         await asyncio.sleep(0)
 
@@ -131,17 +130,18 @@ class Upstream:
             writer.close()
 
 
-def says(*pieces: bytes, end: str = "keep") -> Script:
-    """Answers every request so. `end`: `keep` the connection, `close` it, or `reset` it afterwards."""
+def says(*pieces: bytes, end: str = "keep", count: int = 0) -> Script:
+    """Answers every request so, or with `count` so many. `end`: `keep` the connection, `close` or `reset` it after one."""
 
     async def script(connection: Connection) -> None:
+        answered = 0
         while await connection.request() is not None:
             await connection.say(*pieces)
+            answered += 1
             if end == "reset":
-                # A reset may overtake what was said; let it be read first.
-                await _taken(connection.writer)
+                await _turns()  # a reset may overtake what was said; let it be read first
                 connection.reset()
-            if end != "keep":
+            if end != "keep" or answered == count:
                 return
 
     return script

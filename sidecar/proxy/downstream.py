@@ -21,14 +21,11 @@ from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.tcp_helpers import tcp_keepalive
 
 from sidecar.config import Limits
-from sidecar.proxy.reply_head import TIMEOUT_PAGE
+from sidecar.proxy.reply_head import HEAD_LIMIT, TIMEOUT_PAGE
 
 # What reading a body raises where it was not framed as its head said, or its sender has left.
 UNFRAMED = (web.RequestPayloadError, BadHttpMessage, ConnectionError)
 
-_HEAD_LIMIT = (
-    64 * 1024
-)  # bytes of a head that is not complete yet; the parser bounds each line, not their sum
 _READ_AHEAD = 2**18  # bytes of a body, or behind an offered upgrade, that wait to be read
 _QUEUED = 32  # pipelined requests the parser lets wait before it stops
 _LINGER = 2.0  # seconds in which we still read, so that the caller comes to read what we said
@@ -134,7 +131,7 @@ class Downstream(BaseProtocol):
                 self._pause_reading_for_buffer()
         elif data and in_head:
             self._head_bytes += len(data)
-            if self._head_bytes > _HEAD_LIMIT:
+            if self._head_bytes > HEAD_LIMIT:
                 self._refuse(431)
             elif self._head_timer is None and self.idle:
                 self._head_timer = self._loop.call_later(self._limits.header_timeout, self._head_too_slow)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
-import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any, cast
@@ -19,30 +17,24 @@ from aiohttp.helpers import rfc822_formatted_time
 from aiohttp.http_exceptions import BadHttpMessage
 from aiohttp.streams import StreamReader
 from aiohttp.web_protocol import RequestHandler
-from multidict import CIMultiDict
 
 from sidecar.bindings.refusals import encode_refusal
 from sidecar.config import Limits
 from sidecar.model import Duplex, Exchange, Form, Head, Reason, Refusal, Refused, Reply
 from sidecar.proxy.headers import SERVER
+from sidecar.proxy.reply_head import (
+    CONTINUE,
+    HEAD_LIMIT,
+    TIMEOUT_PAGE,
+    break_off,
+    echo_request_id,
+    error_page,
+)
 
 Answer = Callable[[Exchange], Awaitable[Reply]]
 
 _SPOKEN = ((1, 1), (1, 0))
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-HEAD_LIMIT = 64 * 1024  # bytes of a head that is not complete yet; the parser bounds each line, not their sum
-
-
-def _bare(status: str) -> bytes:
-    return (
-        f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nServer: {SERVER}\r\nConnection: close\r\n\r\n"
-    ).encode()
-
-
-_TIMEOUT = _bare("408 Request Timeout")
-_TOO_LARGE = _bare("431 Request Header Fields Too Large")
 _SILENT = logging.Logger("sidecar.silent", level=logging.CRITICAL + 1)
-_REQUEST_ID = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/+=")
 
 
 class HttpExchange:
@@ -72,7 +64,7 @@ class HttpExchange:
     async def chunks(self) -> AsyncIterator[bytes]:
         request = self._request
         if request.headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
-            request.transport.write(_CONTINUE)
+            request.transport.write(CONTINUE)
         try:
             while chunk := await request.content.readany():
                 yield chunk
@@ -142,9 +134,9 @@ class Connection(RequestHandler):
         elif data and in_head and self.idle:
             self._head_bytes += len(data)
             if self._head_bytes > HEAD_LIMIT:
-                self._end_with(_TOO_LARGE)
+                self._end_with(error_page(431))
             elif self._header_timer is None:
-                self._header_timer = self._loop.call_later(self._header_seconds, self._end_with, _TIMEOUT)
+                self._header_timer = self._loop.call_later(self._header_seconds, self._end_with, TIMEOUT_PAGE)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._stop_timer()
@@ -241,7 +233,7 @@ class HttpServer(web.Server):
                 reply.after()
 
     async def _respond(self, request: web.BaseRequest, reply: Reply) -> web.StreamResponse:
-        echo_request_id(request, reply.headers)
+        echo_request_id(request.headers, reply.headers)
         if reply.tunnel is not None:
             return await _switch(request, reply, reply.tunnel)
         response = WireResponse(status=reply.status, headers=reply.headers)
@@ -276,22 +268,13 @@ class HttpServer(web.Server):
             finally:
                 # The caller must see that this was not the end (field case FC-114).
                 if not complete and request.transport is not None:
-                    _break_off(
+                    break_off(
                         request.transport,
                         framed=bool({"Transfer-Encoding", "Content-Length"} & response.headers.keys()),
                     )
         if self.draining:  # since it began: its head promised to keep the connection
             response.force_close()
         return response
-
-
-def _break_off(transport: asyncio.Transport, *, framed: bool) -> None:
-    """End a body so that nobody takes it for complete. Where only the end of the connection ends it (HTTP/1.0, as nginx
-    speaks by default), a FIN would; so the connection is reset."""
-    sock = transport.get_extra_info("socket")
-    if not framed and sock is not None:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    transport.abort()
 
 
 class _Inbound:
@@ -347,10 +330,3 @@ async def _switch(request: web.BaseRequest, reply: Reply, tunnel: Duplex) -> web
         if transport is not None:
             transport.close()
     return response
-
-
-def echo_request_id(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
-    """`X-Request-Id` comes back if the caller sent a sane one and the agent set none."""
-    sent = request.headers.get("X-Request-Id")
-    if sent is not None and 0 < len(sent) <= 128 and _REQUEST_ID.issuperset(sent):
-        headers.setdefault("X-Request-Id", sent)

@@ -1,6 +1,6 @@
 """The head of a reply as bytes, and the replies no request of a caller's was read for.
 
-Owns: status line, header fields, Date and Server; what may stand in a field; how a connection is broken off.
+Owns, for both edges: status line, header fields, Date and Server; what may stand in a field; how a connection is broken off.
 Never: waits, or decides what a reply says.
 """
 
@@ -21,6 +21,9 @@ from sidecar.bindings.refusals import encode_refusal
 from sidecar.model import Form, Reason, Refusal
 from sidecar.proxy.headers import SERVER
 
+HEAD_LIMIT: Final = (
+    64 * 1024
+)  # bytes of a request's head that is not complete; the parser bounds each line, not their sum
 CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 TIMEOUT_PAGE: Final = f"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nServer: {SERVER}\r\nConnection: close\r\n\r\n".encode()
 

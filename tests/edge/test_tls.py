@@ -24,11 +24,11 @@ from aiohttp import web
 from multidict import CIMultiDict
 from structlog.testing import capture_logs
 
-from sidecar.app import CannotStart
 from sidecar.config import Limits, Tls
 from sidecar.model import Exchange, Head, Reply
 from sidecar.proxy import from_files, tls
 from sidecar.proxy.tls import TlsSite, server_context
+from sidecar.starting import CannotStart
 from tests.certificates import Authority, Issued, Volume, put
 from tests.edge.agent import Agent, a_task, answers, event_stream, result
 from tests.edge.conftest import Answer, Sidecar, Start, a_message, eventually

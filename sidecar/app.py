@@ -226,10 +226,13 @@ class App:
         try:
             site = SharedPort(runner, bound, Loads(handed.loads), handed.worker, config.limits, config.tls)
         except ValueError as problem:
+            for one in bound:
+                one.close()
             raise CannotStart(str(problem)) from None
         await site.start()
         if site.files is not None:
             files.append(site.files)
+        self.traffic = bound[0].getsockname()[:2]
 
     async def _runner(self, server: web.Server | LeanServer, drain: float) -> web.ServerRunner:
         # The runner asks no more of a server than LeanServer has.

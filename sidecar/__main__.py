@@ -9,14 +9,17 @@ from __future__ import annotations
 import asyncio
 import sys
 import typing
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import uvloop
 
 from sidecar.config import Config, PolicyError, load
 from sidecar.observe import log
+
+if TYPE_CHECKING:
+    from sidecar.starting import Handed
 
 WRONG_CONFIGURATION = 2
 
@@ -33,17 +36,47 @@ def _main() -> None:
 
 
 @cli.command()
-def run(policy: Policies) -> None:
+def run(
+    policy: Policies,
+    workers: Annotated[
+        int,
+        typer.Option(min=1, max=64, help="Processes that share the port and the ledger, about one a core."),
+    ] = 1,
+    as_worker: Annotated[int | None, typer.Option(hidden=True)] = None,
+) -> None:
     """Run the sidecar until SIGTERM."""
-    from sidecar.app import CannotStart, serve
+    from sidecar.starting import CannotStart, handed_down
 
-    config = _load(policy)
-    log.configure(pretty=sys.stderr.isatty())
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(config))
+        if as_worker is not None:  # the supervisor says everything else
+            _run_worker(handed_down(as_worker))
+            return
+        config = _load(policy)
+        log.configure(pretty=sys.stderr.isatty())
+        if workers > 1:
+            from sidecar.workers.supervisor import supervise
+
+            asyncio.run(supervise(config, workers, [sys.executable, *sys.orig_argv[1:]]))
+        else:
+            from sidecar.app import serve
+
+            _on_uvloop(serve(config))
     except CannotStart as problem:
         _fail(str(problem))
+
+
+def _run_worker(handed: Handed) -> None:
+    from sidecar.workers.worker import work
+
+    log.configure(pretty=sys.stderr.isatty(), worker=handed.worker)
+    _on_uvloop(work(handed))
+
+
+def _on_uvloop(work: Coroutine[Any, Any, None]) -> None:
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(work)
 
 
 @cli.command()

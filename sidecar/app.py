@@ -12,6 +12,7 @@ import hashlib
 import itertools
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +29,7 @@ from sidecar.identity import Identity
 from sidecar.ledger import LedgerUnavailable, open_ledger
 from sidecar.observe.audit import Audit
 from sidecar.observe.metrics import Metrics
+from sidecar.observe.shared_output import SharedOutput
 from sidecar.proxy.admin import Admin
 from sidecar.proxy.agents import Agents, GuardedAgent
 from sidecar.proxy.deps import Deps
@@ -35,27 +37,35 @@ from sidecar.proxy.enforce import answer
 from sidecar.proxy.from_files import FromFiles
 from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.lean_edge import Answer, LeanServer
+from sidecar.proxy.loads import Loads
 from sidecar.proxy.misses import Misses
 from sidecar.proxy.names import LookUp, Names, system_look_up
 from sidecar.proxy.page_tokens import PageTokens
+from sidecar.proxy.shared_port import SharedPort
 from sidecar.proxy.tasks import Background, Settling
 from sidecar.proxy.tls import BACKLOG, TlsSite
+from sidecar.starting import CannotStart, Handed, cannot_listen, host_and_port, shown, warn_of
 
 log = structlog.get_logger()
 
 Edge: TypeAlias = Callable[[Answer, Limits, Callable[[], str]], LeanServer | HttpServer]
 
 
-class CannotStart(Exception):
-    """The sidecar cannot start; the message says what to change."""
-
-
 class App:
     """A running sidecar. `traffic` and `admin` are the addresses it listens on, once started."""
 
-    def __init__(self, config: Config, look_up: LookUp = system_look_up, edge: Edge = LeanServer) -> None:
-        """`look_up` resolves the names of webhooks; `edge` is what speaks HTTP with callers."""
+    def __init__(
+        self,
+        config: Config,
+        look_up: LookUp = system_look_up,
+        edge: Edge = LeanServer,
+        handed: Handed | None = None,
+    ) -> None:
+        """`look_up` resolves the names of webhooks; `edge` is what speaks HTTP with callers; a worker is `handed` ports
+        and a ledger, and its supervisor asks `health`."""
         self._config = config
+        self._handed = handed
+        self.health: Admin | None = None
         self._look_up = look_up
         self._edge = edge
         self._stack = AsyncExitStack()
@@ -87,7 +97,8 @@ class App:
         audit = Audit(self._audit_output(config.audit.output), config.audit.buffer, time.time)
         self._stack.callback(audit.close)
         try:
-            ledger = await open_ledger(config.ledger, now=time.time)
+            held = None if self._handed is None else self._handed.ledger
+            ledger = await open_ledger(config.ledger, now=time.time, held=held)
         except (LedgerUnavailable, ValueError) as problem:
             raise CannotStart(f"ledger.url: {problem}") from None
         self._stack.push_async_callback(ledger.close)
@@ -137,11 +148,14 @@ class App:
             now=time.time,
         )
         files = [file for agent in agents for file in (*agent.upstream.files, *agent.onward.files)]
-        admin = Admin(deps, files)
+        self.health = admin = Admin(deps, files)
 
-        self.admin = await self._listen(web.Server(admin.handle, access_log=None), config.admin, 1.0)
         server = self._edge(partial(answer, deps=deps), limits, decision_ids())
-        self.traffic = await self._listen(server, config.listen, limits.drain_timeout, config.tls, files)
+        if self._handed is None:
+            self.admin = await self._listen(web.Server(admin.handle, access_log=None), config.admin, 1.0)
+            self.traffic = await self._listen(server, config.listen, limits.drain_timeout, config.tls, files)
+        else:
+            await self._serve_handed(server, self._handed, files)
         self._stack.callback(setattr, admin, "stopping", True)
         for agent in agents:
             background.start(agent.view())
@@ -165,12 +179,15 @@ class App:
     def _audit_output(self, output: str) -> BinaryIO | None:
         if output == "disabled":
             return None
-        if output == "stdout":
-            return sys.stdout.buffer
+        out = sys.stdout.buffer if output == "stdout" else self._appended(output)
+        # All that is asked of it is to write and to flush.
+        return out if self._handed is None else cast(BinaryIO, SharedOutput(out, self._handed.output))
+
+    def _appended(self, path: str) -> BinaryIO:
         try:
-            return self._stack.enter_context(Path(output).open("ab"))
+            return self._stack.enter_context(Path(path).open("ab"))
         except OSError as problem:
-            raise CannotStart(f"audit.output: cannot write to `{output}`: {problem.strerror}") from None
+            raise CannotStart(f"audit.output: cannot write to `{path}`: {problem.strerror}") from None
 
     async def _listen(
         self,
@@ -181,26 +198,50 @@ class App:
         files: list[FromFiles[Any]] | None = None,
     ) -> tuple[str, int]:
         """Begin to serve. What `tls` is made of is added to `files`. Raises CannotStart."""
-        host, _, port = address.rpartition(":")
-        # The runner asks no more of a server than LeanServer has.
-        runner = web.ServerRunner(cast(web.Server, server), handle_signals=False, shutdown_timeout=drain)
-        await runner.setup()
-        self._stack.push_async_callback(runner.cleanup)
-        at = (runner, host.strip("[]") or None, int(port))
+        at = host_and_port(address)
+        runner = await self._runner(server, drain)
         try:
             limits = self._config.limits
-            site = TlsSite(*at, tls, limits) if tls is not None else web.TCPSite(*at, backlog=BACKLOG)
+            site = (
+                TlsSite(runner, *at, tls, limits)
+                if tls is not None
+                else web.TCPSite(runner, *at, backlog=BACKLOG)
+            )
         except ValueError as problem:
             raise CannotStart(str(problem)) from None
         try:
             await site.start()
         except OSError as problem:
-            why = os.strerror(problem.errno) if problem.errno else str(problem)
-            raise CannotStart(f"cannot listen on {address}: {why}") from None
+            raise cannot_listen(address, problem) from None
         if isinstance(site, TlsSite) and files is not None:
             files.append(site.files)
         bound = runner.addresses[0]
         return str(bound[0]), int(bound[1])
+
+    async def _serve_handed(
+        self, server: web.Server | LeanServer, handed: Handed, files: list[FromFiles[Any]]
+    ) -> None:
+        """Begin to serve at ports that are listening. Raises CannotStart."""
+        config = self._config
+        runner = await self._runner(server, config.limits.drain_timeout)
+        bound = [socket.socket(fileno=descriptor) for descriptor in handed.traffic]
+        try:
+            site = SharedPort(runner, bound, Loads(handed.loads), handed.worker, config.limits, config.tls)
+        except ValueError as problem:
+            for one in bound:
+                one.close()
+            raise CannotStart(str(problem)) from None
+        await site.start()
+        if site.files is not None:
+            files.append(site.files)
+        self.traffic = bound[0].getsockname()[:2]
+
+    async def _runner(self, server: web.Server | LeanServer, drain: float) -> web.ServerRunner:
+        # The runner asks no more of a server than LeanServer has.
+        runner = web.ServerRunner(cast(web.Server, server), handle_signals=False, shutdown_timeout=drain)
+        await runner.setup()
+        self._stack.push_async_callback(runner.cleanup)
+        return runner
 
 
 async def serve(config: Config) -> None:
@@ -213,29 +254,22 @@ async def serve(config: Config) -> None:
         loop.add_signal_handler(number, stop.set)
     app = App(config)
     await app.start()
-    # What was built so far lives as long as the process: the collector need not look through it again and again.
-    gc.collect()
-    gc.freeze()
-    log.info("listening", traffic=_shown(app.traffic), admin=_shown(app.admin), policy=config.hash)
-    if config.identity.anonymous != "refuse":
-        log.warning(
-            "callers without a credential are served as one principal",
-            subject=config.identity.anonymous.subject,
-        )
-    if config.mode == "observe":
-        log.warning("mode: observe; nothing is refused")
+    keep_what_is_built()
+    log.info("listening", traffic=shown(app.traffic), admin=shown(app.admin), policy=config.hash)
+    warn_of(config)
     await stop.wait()
     log.info("stopping", drain_timeout_seconds=config.limits.drain_timeout)
     await app.stop()
     log.info("stopped")
 
 
+def keep_what_is_built() -> None:
+    """Once started: all there is lives as long as the process, and the collector need not look through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 def decision_ids() -> Callable[[], str]:
     """Ids no two processes share; names, not secrets."""
     prefix, numbers = os.urandom(8).hex(), itertools.count(1)
     return lambda: f"{prefix}-{next(numbers):x}"
-
-
-def _shown(address: tuple[str, int]) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

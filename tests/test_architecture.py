@@ -20,10 +20,12 @@ MAY_IMPORT = {
     "ledger": {"model", "config"},
     "observe": {"model", "config"},
     "proxy": {"model", "config", "bindings", "identity", "policy", "ledger", "observe"},
-    "app": {"model", "config", "bindings", "identity", "policy", "ledger", "observe", "proxy"},
+    "starting": {"config", "ledger"},
+    "app": {"model", "config", "bindings", "identity", "policy", "ledger", "observe", "proxy", "starting"},
+    "workers": {"config", "ledger", "observe", "proxy", "starting", "app"},
     "demo": {"config", "app"},
     "cases": {"model", "config", "bindings", "identity", "policy", "proxy", "ledger"},
-    "__main__": {"config", "app", "observe", "demo", "cases"},
+    "__main__": {"config", "app", "observe", "demo", "cases", "starting", "workers"},
 }
 
 

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from sidecar import config
 from sidecar.model import Entry, Fact, Facts, Miss, Owner, Page, Position, Resource, TaskFilter
 
+if TYPE_CHECKING:
+    from sidecar.ledger.opening import Held
+
+TIMEOUT = 5.0  # seconds that bound every wait for the file
 KEY_LIFE = 30 * 86400.0  # seconds a key seals; the one before it goes on opening
 
 
@@ -99,11 +103,25 @@ class Ledger(Protocol):
         ...
 
 
-async def open_ledger(config: config.Ledger, *, now: Callable[[], float]) -> Ledger:
+def hold_ledger(config: config.Ledger) -> Held:
+    """Open the ledger `config.url` names for several processes, each of which gives the result to `open_ledger`.
+
+    Raises as `open_ledger` does, and ValueError for a ledger that only one process can have.
+    """
+    from sidecar.ledger.opening import hold_file
+
+    if config.url == "memory:":
+        raise ValueError(
+            "`memory:` is the memory of one process; write `sqlite:////data/ledger.db`, or leave out `--workers`"
+        )
+    return hold_file(_path_in(config.url), timeout=TIMEOUT)
+
+
+async def open_ledger(config: config.Ledger, *, now: Callable[[], float], held: Held | None = None) -> Ledger:
     """Open the ledger `config.url` names; `now` gives seconds since the epoch.
 
-    Raises ValueError where the URL is none of ours, and LedgerUnavailable where the ledger cannot be
-    opened; both messages say what to do.
+    `held` is what the process that started this one holds for it. Raises ValueError where the URL is none of ours,
+    and LedgerUnavailable where the ledger cannot be opened; both messages say what to do.
     """
     # Here, since both modules need this one.
     from sidecar.ledger.memory import MemoryLedger
@@ -112,7 +130,7 @@ async def open_ledger(config: config.Ledger, *, now: Callable[[], float]) -> Led
     retention, retention_open = config.retention, config.retention_open
     if config.url == "memory:":
         return MemoryLedger(now=now, retention=retention, retention_open=retention_open)
-    path = _path_in(config.url)
+    path = _path_in(config.url) if held is None else held
     return await SqliteLedger.open(path, now=now, retention=retention, retention_open=retention_open)
 
 

@@ -24,7 +24,11 @@ class Known:
         self._size = size
         self._rows: LRUCache[Key, Row] = LRUCache(size)
         self._owner_ids: LRUCache[Owner, int] = LRUCache(size)
-        self.epoch = 0
+        self._epoch = 0
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
 
     def row(self, owner: Owner, resource: Resource) -> Row | None:
         try:
@@ -42,12 +46,12 @@ class Known:
             self._rows[owner, resource] = row
 
     def forget(self, owner: Owner, resources: Collection[Resource]) -> None:
-        self.epoch += 1
+        self._epoch += 1
         for resource in resources:
             self._rows.pop((owner, resource), None)
 
     def forget_rows(self) -> None:
-        self.epoch += 1
+        self._epoch += 1
         self._rows = LRUCache(self._size)  # `clear` would take its time, on the loop
 
     def owner_id(self, owner: Owner) -> int | None:

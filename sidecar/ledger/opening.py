@@ -1,7 +1,7 @@
 """Opening the file of a SQLite ledger: find it fit, or say what is wrong with it.
 
-Owns: the lock that keeps a second process out, the inspection of an existing file, the schema and
-its versions, and how a connection is set up.
+Owns: the lock that keeps a second sidecar out, the inspection of an existing file, the schema and
+its versions, how a connection is set up, and a file that one process holds for the workers it starts.
 Never: starts empty over existing data, repairs, moves aside, or falls back to memory.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from sidecar.ledger import LedgerUnavailable
+from sidecar.ledger.shared import new_block
 from sidecar.ledger.tables import probe
 
 APPLICATION_ID: Final = (
@@ -35,6 +36,17 @@ class Opened:
     reading: tuple[sqlite3.Connection, ...]
     lock: int
     identity: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A ledger file that one process has opened for those it starts. The numbers are descriptors they inherit."""
+
+    path: Path
+    identity: tuple[int, int]
+    lock: int
+    block: int  # shared.new_block
+    queue: int
 
 
 def open_file(path: Path, *, readers: int, timeout: float) -> Opened:
@@ -62,9 +74,37 @@ def open_file(path: Path, *, readers: int, timeout: float) -> Opened:
         return Opened(path, connections[0], tuple(connections[1:]), lock, _identity(path))
 
 
-def require_in_place(opened: Opened) -> None:
+def hold_file(path: Path, *, timeout: float) -> Held:
+    """Do what `open_file` does, once for all workers, and keep no connection. Raises what `open_file` raises."""
+    opened = open_file(path, readers=0, timeout=timeout)
+    opened.writing.close()
+    queue = os.memfd_create("ledger-queue")
+    return Held(opened.path, opened.identity, opened.lock, new_block(), queue)
+
+
+def join_file(held: Held, *, readers: int, timeout: float) -> Opened:
+    """Open what another process holds, the file that it has found fit and no other.
+
+    Raises LedgerUnavailable with a message for whoever runs the sidecar.
+    """
+    with _explaining(held.path):
+        connections: list[sqlite3.Connection] = []
+        try:
+            require_in_place(held)
+            connections.extend(_connect(held.path, timeout) for _ in range(1 + readers))
+            _set_up(connections[0])
+            for connection in connections[1:]:
+                connection.execute("PRAGMA query_only = ON")
+        except BaseException:
+            for connection in connections:
+                connection.close()
+            raise
+        return Opened(held.path, connections[0], tuple(connections[1:]), held.lock, held.identity)
+
+
+def require_in_place(file: Opened | Held) -> None:
     """Refuse to write on into a file that was moved away or replaced. Raises OSError, LedgerUnavailable."""
-    if _identity(opened.path) != opened.identity:
+    if _identity(file.path) != file.identity:
         raise LedgerUnavailable("the file was replaced while in use; restart the sidecar")
 
 
@@ -137,8 +177,7 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
     version = _require_sound(db, path)
     if db.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
         raise LedgerUnavailable(f"ledger `{path}`: its file system does not support write-ahead logging")
-    db.execute("PRAGMA synchronous = FULL")  # Invariant: what `record` returned survives a power cut
-    db.execute("PRAGMA journal_size_limit = 67108864")
+    _set_up(db)
     db.execute("BEGIN IMMEDIATE")
     with db:
         for number, script in _schema()[version:]:
@@ -149,6 +188,12 @@ def _prepare(db: sqlite3.Connection, path: Path) -> None:
         probe(db)
     # So that the schema is in the file itself, whatever becomes of the log beside it.
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+
+def _set_up(db: sqlite3.Connection) -> None:
+    """What a connection that writes keeps for itself, and the file does not."""
+    db.execute("PRAGMA synchronous = FULL")  # Invariant: what `record` returned survives a power cut
+    db.execute("PRAGMA journal_size_limit = 67108864")
 
 
 def _require_sound(db: sqlite3.Connection, path: Path) -> int:

@@ -18,6 +18,10 @@ from sidecar.model import Entry, Fact, Kind, Owner, Resource
 # A2A 1.0 §4.1.3, in the canonical spelling: a task in one of these states does not change again.
 TERMINAL: Final = frozenset({"completed", "canceled", "failed", "rejected"})
 
+# Seconds. A sighting waits to be written, and another process, or `record`, may have written what was seen after it. One
+# that seems to be older still was made after the clock had been set back.
+LATE: Final = 10.0
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -111,6 +115,9 @@ def released(row: Row) -> Row | None:
 
 def sighted(row: Row, sighting: Sighting, grain: float) -> Row:
     """`row` after a sighting; `row` itself where that changes nothing worth a write."""
+    if 0 < max(row.last_seen, row.gone_at or 0.0) - sighting.at <= LATE:
+        known = row.fact.context_id is not None or sighting.fact.context_id is None
+        return row if known else row._replace(fact=_with_news(sighting.fact, row.fact))
     new = row
     if sighting.seen and _tells(row, sighting.fact):
         new = row._replace(fact=_with_news(row.fact, sighting.fact), gone_at=None)
@@ -125,7 +132,7 @@ def sighted(row: Row, sighting: Sighting, grain: float) -> Row:
 def together(earlier: Sighting, later: Sighting) -> Sighting:
     """Two sightings of one resource as one."""
     if later.gone:
-        return earlier._replace(gone=True)
+        return earlier._replace(gone=True, at=later.at)
     return later._replace(fact=_with_news(earlier.fact, later.fact))
 
 

@@ -18,11 +18,12 @@ from sidecar.ledger import LedgerUnavailable, first_uses, listing, tables, webho
 from sidecar.ledger.behind import Behind
 from sidecar.ledger.known import Known
 from sidecar.ledger.lane import Job
-from sidecar.ledger.opening import Opened, open_file, require_in_place
+from sidecar.ledger.opening import Held, Opened, join_file, open_file, require_in_place
 from sidecar.ledger.readers import Readers
 from sidecar.ledger.rows import Retention, Sighting, completed
+from sidecar.ledger.shared import SharedKnown, Turns
 from sidecar.ledger.tables import Recorded
-from sidecar.ledger.writer import Writer
+from sidecar.ledger.writer import ALONE, Writer
 from sidecar.model import (
     Entry,
     Fact,
@@ -48,7 +49,7 @@ class SqliteLedger:
     @classmethod
     async def open(
         cls,
-        path: Path,
+        path: Path | Held,
         *,
         now: Callable[[], float],
         retention: float = 30 * 86400.0,
@@ -56,17 +57,29 @@ class SqliteLedger:
         timeout: float = 5.0,
         cache_size: int = 16_384,
     ) -> SqliteLedger:
-        """Open the file at `path`, made if absent; its directory must exist.
+        """Open the file at `path`, made if absent; its directory must exist. Or the one another process holds.
 
         `now` gives seconds since the epoch; `retention` and `retention_open` are seconds; `timeout`
         (seconds) bounds every wait; `cache_size` counts rows. Raises LedgerUnavailable, with a
         message for whoever runs the sidecar.
         """
-        opened = await asyncio.to_thread(open_file, path, readers=READERS, timeout=timeout)
-        return cls(opened, now, Retention(retention, retention_open), timeout, Known(cache_size))
+        kept = Retention(retention, retention_open)
+        if isinstance(path, Path):
+            opened = await asyncio.to_thread(open_file, path, readers=READERS, timeout=timeout)
+            return cls(opened, now, kept, timeout, Known(cache_size))
+        opened = await asyncio.to_thread(join_file, path, readers=READERS, timeout=timeout)
+        turns = Turns(path.block, path.queue)
+        turns.watch(opened.writing)
+        return cls(opened, now, kept, timeout, SharedKnown(cache_size, turns), turns)
 
     def __init__(
-        self, opened: Opened, now: Callable[[], float], retention: Retention, timeout: float, known: Known
+        self,
+        opened: Opened,
+        now: Callable[[], float],
+        retention: Retention,
+        timeout: float,
+        known: Known,
+        turns: Turns | None = None,
     ) -> None:
         self._opened = opened
         self._name = f"ledger `{opened.path}`"
@@ -74,7 +87,8 @@ class SqliteLedger:
         self._retention = retention
         self._timeout = timeout
         self._known = known
-        self._writer = Writer(opened.writing, self._name)
+        self._turns = turns
+        self._writer = Writer(opened.writing, self._name, ALONE if turns is None else turns)
         self._readers = Readers(opened.reading, self._name)
         self._behind = Behind(self._writer, known, retention.grain)
         self._proof: asyncio.Future[None] | None = None
@@ -206,6 +220,8 @@ class SqliteLedger:
         finally:
             await self._end(self._writer.stop())
             os.close(self._opened.lock)  # while the writer lives, so does the lock
+            if self._turns is not None:
+                self._turns.close()
 
     async def _read(self, owner: Owner, resources: Sequence[Resource]) -> Facts:
         epoch, owner_id = self._known.epoch, self._known.owner_id(owner)

@@ -12,8 +12,9 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from sidecar.ledger.lane import Job, Lane, Outcome
 
@@ -21,12 +22,17 @@ T = TypeVar("T")
 
 BATCH: Final = 256  # jobs a transaction: bounds how long the first of them waits for the others
 
+# What a transaction is wrapped in where other processes write too; what it gives is told before the outcomes.
+Turn: TypeAlias = AbstractContextManager[Sequence[Outcome]]
+ALONE: Final[Turn] = contextlib.nullcontext(())
+
 
 class Writer:
     """Runs jobs in the order given. `name` is what error messages call the ledger."""
 
-    def __init__(self, db: sqlite3.Connection, name: str) -> None:
+    def __init__(self, db: sqlite3.Connection, name: str, turn: Turn = ALONE) -> None:
         self._db = db
+        self._turn = turn
         self._lane = Lane(name)
         self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         threading.Thread(target=self._serve, name="ledger-writer", daemon=True).start()
@@ -58,19 +64,25 @@ class Writer:
         stopping = False
         while not stopping:
             batch, stopping = self._lane.take(BATCH)
-            outcomes = self._commit(batch)
-            self._lane.tell(outcomes)
+            self._lane.tell(self._in_turn(batch))
         with contextlib.suppress(sqlite3.Error):
             self._db.close()
         self._lane.tell([lambda: self._ended.set_result(None)])
+
+    def _in_turn(self, batch: Sequence[Job[Any]]) -> list[Outcome]:
+        if not batch:
+            return []
+        try:
+            with self._turn as before:
+                return [*before, *self._commit(batch)]
+        except OSError as error:
+            return [self._lane.failure(job, "written", error) for job in batch]
 
     def _commit(self, batch: Sequence[Job[Any]]) -> list[Outcome]:
         """Run `batch` in one transaction; where that fails, each of its jobs in one of its own.
 
         Failures are rare, so the jobs of a good batch are not made to pay for savepoints.
         """
-        if not batch:
-            return []
         try:
             # Outside the transaction, where alone it has an effect (sqlite.org/pragma.html#pragma_synchronous). What a
             # later synced commit writes is in the same log behind this, so that no synced one can be lost by it.

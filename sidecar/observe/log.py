@@ -12,8 +12,8 @@ import sys
 import structlog
 
 
-def configure(*, pretty: bool) -> None:
-    """Set logging up once, at start. `pretty` for a terminal."""
+def configure(*, pretty: bool, worker: int | None = None) -> None:
+    """Set logging up once, at start. `pretty` for a terminal; where there are workers, every line names its `worker`."""
     renderer: structlog.types.Processor = (
         structlog.dev.ConsoleRenderer() if pretty else structlog.processors.JSONRenderer()
     )
@@ -21,9 +21,17 @@ def configure(*, pretty: bool) -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([] if worker is None else [_named(worker)]),
             renderer,
         ],
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=True,
     )
+
+
+def _named(worker: int) -> structlog.types.Processor:
+    def named(_: object, __: str, event: structlog.types.EventDict) -> structlog.types.EventDict:
+        return {**event, "worker": worker}
+
+    return named

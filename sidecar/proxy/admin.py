@@ -1,6 +1,6 @@
 """Health, readiness and metrics, on a port of their own.
 
-Owns: `/livez`, `/readyz`, `/metrics`.
+Owns: `/livez`, `/readyz`, `/metrics`; of a worker what its supervisor asks for, since it has that port.
 Never: shares the traffic port, tells a caller anything.
 """
 
@@ -13,6 +13,7 @@ import orjson
 from aiohttp import web
 
 from sidecar.ledger import LedgerUnavailable
+from sidecar.observe.metrics import Metrics
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.from_files import FromFiles
 
@@ -35,14 +36,13 @@ class Admin:
             case "/readyz":
                 return await self._ready()
             case "/metrics":
-                self._measure()
                 return web.Response(
-                    body=self._deps.metrics.render(), headers={"Content-Type": "text/plain; version=0.0.4"}
+                    body=self.measured().render(), headers={"Content-Type": "text/plain; version=0.0.4"}
                 )
         return web.Response(status=404)
 
-    def _measure(self) -> None:
-        """What is looked at when somebody asks, and not counted as it happens."""
+    def measured(self) -> Metrics:
+        """The metrics, with what is looked at when somebody asks, and not counted as it happens."""
         metrics = self._deps.metrics
         metrics.settling.set(self._deps.settling.count)
         metrics.draining.set(self._deps.draining.count)
@@ -51,11 +51,17 @@ class Admin:
             metrics.keys_usable.labels(issuer.issuer).set(issuer.usable)
         for files in self._files:  # not a part of readiness: what was read before serves on
             metrics.files_stale.labels(files.key).set(bool(files.problem))
+        return metrics
 
-    async def _ready(self) -> web.Response:
+    async def problems(self) -> dict[str, str]:
+        """What is wrong, by the part that is not ready for it."""
         problems = {part: problem for part, problem in (await self.parts()).items() if problem}
         for part in ("ledger", "identity", "card", "stopping"):
             self._deps.metrics.up.labels(part).set(not any(p.startswith(part) for p in problems))
+        return problems
+
+    async def _ready(self) -> web.Response:
+        problems = await self.problems()
         body = orjson.dumps({"ready": not problems, "problems": problems}, option=orjson.OPT_APPEND_NEWLINE)
         return web.Response(
             status=503 if problems else 200, body=body, headers={"Content-Type": "application/json"}

@@ -42,8 +42,10 @@ class FromFiles(Generic[T]):
         self._paths = tuple(paths)
         self._make = make
         self._changed = changed
-        self._seen = self._states()
+        self._seen: tuple[bytes | None, ...] | None = self._states()
         self.value = make()
+        if self._states() != self._seen:  # while it was made; nobody knows of which content
+            self._seen = None
         self.problem = ""
         self._looking: asyncio.Task[None] | None = None
 
@@ -68,6 +70,9 @@ class FromFiles(Generic[T]):
             return
         try:
             value = await asyncio.to_thread(self._make)
+            # Made of the next content, it would stay if that came to be taken back.
+            if seen != await asyncio.to_thread(self._states):
+                return
             if self._changed is not None:
                 await self._changed(value)
         except (ValueError, OSError) as problem:

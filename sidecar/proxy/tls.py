@@ -10,6 +10,7 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -127,6 +128,14 @@ def _read(key: str, path: str) -> bytes:
         raise ValueError(f"{key}: cannot read `{path}`: {problem.strerror}") from None
 
 
+def tls_files(
+    tls: Tls, changed: Callable[[ssl.SSLContext], Awaitable[None]] | None = None
+) -> FromFiles[ssl.SSLContext]:
+    """What callers meet, made anew when a file changes. Raises ValueError like `server_context`."""
+    paths = [path for path in (tls.certificate_file, tls.key_file, tls.client_ca_file) if path is not None]
+    return FromFiles("tls", paths, partial(server_context, tls), changed)
+
+
 class UpstreamContext:
     """The TLS side of one agent's address: what `aiohttp` and `asyncio` are to be told, as the files are now."""
 
@@ -159,10 +168,7 @@ class TlsSite(web.BaseSite):
     def __init__(self, runner: web.BaseRunner, host: str | None, port: int, tls: Tls, limits: Limits) -> None:
         """Raises ValueError, which names the key and the file."""
         super().__init__(runner, backlog=BACKLOG)
-        paths = [
-            path for path in (tls.certificate_file, tls.key_file, tls.client_ca_file) if path is not None
-        ]
-        self.files = FromFiles("tls", paths, partial(server_context, tls), self._replace)
+        self.files = tls_files(tls, self._replace)
         self._address = (host, port)
         self._limits = limits
         self._sockets: list[socket.socket] = []

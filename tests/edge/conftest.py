@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -13,14 +14,19 @@ from typing import Any
 import aiohttp
 import pytest
 import uvloop
+from aiohttp import web
 
 import sidecar.app
 from sidecar.app import App, Edge
 from sidecar.config import Config
-from sidecar.ledger import Ledger
+from sidecar.ledger import Ledger, hold_ledger
+from sidecar.observe.shared_output import new_lock
 from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.lean_edge import LeanServer
+from sidecar.proxy.loads import new_loads
 from sidecar.proxy.names import LookUp
+from sidecar.starting import Handed
+from sidecar.workers.ports import open_port
 from tests.edge.agent import Agent
 from tests.issuer import Issuer
 
@@ -137,6 +143,31 @@ Start = Callable[..., Awaitable[Sidecar]]
 EDGES: dict[str, Edge] = {"lean": LeanServer, "ordinary": HttpServer}
 
 
+class SharedEdge:
+    """What is shipped, as one of several workers has it: at a port that was opened before, on a ledger held for it."""
+
+
+async def as_worker(config: Config, look_up: LookUp, stack: AsyncExitStack) -> App:
+    """An App that was handed everything, started, and its administration on a port, as the supervisor serves it."""
+    held = hold_ledger(config.ledger)
+    ports = open_port(config.listen)
+    stack.callback(os.close, held.block)
+    stack.callback(os.close, held.queue)
+    loads, output = new_loads(2), new_lock()
+    stack.callback(os.close, loads)
+    stack.callback(os.close, output)
+    traffic = tuple(port.detach() for port in ports)
+    app = App(config, look_up, handed=Handed(config, 0, -1, traffic, held, loads, output))
+    await app.start()
+    assert app.health is not None
+    admin = web.ServerRunner(web.Server(app.health.handle, access_log=None))
+    await admin.setup()
+    await web.TCPSite(admin, "127.0.0.1", 0).start()
+    stack.push_async_callback(admin.cleanup)
+    app.admin = admin.addresses[0][:2]
+    return app
+
+
 @pytest.fixture(params=EDGES)
 def edge(request: pytest.FixtureRequest) -> Edge:
     return EDGES[request.param]
@@ -144,7 +175,11 @@ def edge(request: pytest.FixtureRequest) -> Edge:
 
 @pytest.fixture
 async def start(
-    agent: Agent, issuer: Issuer, edge: Edge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    agent: Agent,
+    issuer: Issuer,
+    edge: Edge | type[SharedEdge],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> AsyncIterator[Start]:
     """Start a sidecar with sections of the policy changed, and perhaps with a ledger of the test's own."""
     async with AsyncExitStack() as stack:
@@ -173,8 +208,11 @@ async def start(
                     return ledger
 
                 monkeypatch.setattr(sidecar.app, "open_ledger", given)
-            app = App(config, look_up, edge)
-            await app.start()
+            if edge is SharedEdge:
+                app = await as_worker(config, look_up, stack)
+            else:
+                app = App(config, look_up, edge)
+                await app.start()
             stack.push_async_callback(app.stop)
             session = await stack.enter_async_context(
                 aiohttp.ClientSession(auto_decompress=False, timeout=aiohttp.ClientTimeout(total=20))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from sidecar.app import CannotStart
+from sidecar.starting import CannotStart
 from tests.certificates import Authority, Issued
 from tests.dpop import ProofKey
 from tests.edge.agent import Agent, a_task, answers

@@ -17,10 +17,10 @@ import structlog
 from aiohttp import web
 from multidict import CIMultiDict
 
-from sidecar.app import CannotStart
 from sidecar.ledger import LedgerUnavailable
 from sidecar.ledger.memory import MemoryLedger
 from sidecar.proxy import from_files
+from sidecar.starting import CannotStart
 from tests.edge.agent import CARD, Agent, Received, a_task, answers, event_stream, result
 from tests.edge.conftest import Answer, Sidecar, Start, a_message, eventually
 from tests.issuer import Issuer

@@ -75,12 +75,12 @@ def launch(
 ) -> Launch:
     """Start the command and wait until it listens. Every start of one test has the same ledger."""
 
-    async def started(env: dict[str, str] | None = None, **sections: Any) -> Running:
+    async def started(env: dict[str, str] | None = None, workers: int = 1, **sections: Any) -> Running:
         path = policy(**sections)
         out, err = path.with_suffix(".out"), path.with_suffix(".err")
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen(
-                command(path),
+                command(path, workers),
                 cwd=path.parent,
                 env=env,
                 stdin=subprocess.DEVNULL,

@@ -24,16 +24,20 @@ from tests.issuer import Issuer
 PATIENCE = 30.0  # seconds; the machine may be busy with other tests
 
 
-def command(policy: Path) -> list[str]:
-    return [sys.executable, "-m", "sidecar", "run", "--policy", str(policy)]
+def command(policy: Path, workers: int = 1) -> list[str]:
+    several = ["--workers", str(workers)] if workers > 1 else []
+    return [sys.executable, "-m", "sidecar", "run", "--policy", str(policy), *several]
 
 
-async def run_to_its_end(policy: Path) -> subprocess.CompletedProcess[str]:
+async def run_to_its_end(
+    policy: Path, workers: int = 1, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """A start that is expected to fail."""
     return await asyncio.to_thread(
         subprocess.run,
-        command(policy),
+        command(policy, workers),
         cwd=policy.parent,
+        env=env,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -119,6 +123,16 @@ class Running:
 
     async def submit(self, **who: str) -> Answer:
         return await self.call("SendMessage", {"message": MESSAGE}, **who)
+
+    def workers(self) -> dict[int, int]:
+        """The process id of each worker, as far as the log tells."""
+        return {said["worker"]: said["pid"] for said in self.logged("a worker begins")}
+
+    async def metrics(self) -> dict[str, float]:
+        """Each sample, by its name and labels as they are written."""
+        lines = (await self.get(f"{self.admin_url}/metrics")).body.decode().splitlines()
+        samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, _, value in samples}
 
     def terminate(self) -> None:
         self.process.send_signal(signal.SIGTERM)

@@ -51,6 +51,21 @@ def gone(at: float = 200.0) -> Sighting:
         pytest.param(ROW, gone(), ROW._replace(gone_at=200), id="gone is marked and does not renew"),
         pytest.param(GONE, gone(), GONE, id="gone is marked once"),
         pytest.param(GONE, seen(), ROW._replace(last_seen=200), id="what is seen again is not gone"),
+        pytest.param(ROW, seen(99, state="submitted"), ROW, id="what was seen earlier is no news"),
+        pytest.param(ROW, gone(99), ROW, id="not found earlier than seen is not gone"),
+        pytest.param(GONE, seen(149), GONE, id="seen earlier than not found stays gone"),
+        pytest.param(
+            Row(Fact(state="completed"), False, 100.0, 100.0),
+            seen(99, state="working", context_id="c"),
+            Row(Fact(state="completed", context_id="c"), False, 100.0, 100.0),
+            id="a late sighting still tells the context",
+        ),
+        pytest.param(
+            ROW,
+            seen(50, state="completed"),
+            ROW._replace(fact=ROW.fact._replace(state="completed"), last_seen=50),
+            id="what seems far too old was seen after the clock was set back",
+        ),
     ],
 )
 def test_sightings(row: Row, sighting: Sighting, expected: Row) -> None:

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from tests.edge.agent import Agent, a_task, answers, error, event_stream, result
+from tests.edge.agent import Agent, a_task, error, event_stream, result
 from tests.process.conftest import Launch, Policy
 from tests.process.running import MESSAGE, Running, read, run_to_its_end
 

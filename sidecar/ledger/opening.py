@@ -167,9 +167,11 @@ def _require_ledger_or_nothing(path: Path) -> None:
 
 def _connect(path: Path, timeout: float) -> sqlite3.Connection:
     # mode=rw: SQLite itself must never make a file where one went missing.
-    return sqlite3.connect(
+    db = sqlite3.connect(
         f"{path.as_uri()}?mode=rw", timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
     )
+    db.execute("PRAGMA cache_size = -1024")  # KiB; the kernel keeps the file's pages for all connections
+    return db
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:

@@ -55,7 +55,7 @@ class SqliteLedger:
         retention: float = 30 * 86400.0,
         retention_open: float = 180 * 86400.0,
         timeout: float = 5.0,
-        cache_size: int = 16_384,
+        cache_size: int = 4096,
     ) -> SqliteLedger:
         """Open the file at `path`, made if absent; its directory must exist. Or the one another process holds.
 

@@ -1,6 +1,6 @@
 """The base of every model of a policy document.
 
-Owns: what all of them have in common: frozen, strict, no unknown keys, descriptions from docstrings.
+Owns: what all of them have in common: frozen, strict, no unknown keys. Docstrings of fields: described.py.
 Never: a key.
 """
 
@@ -10,4 +10,4 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)

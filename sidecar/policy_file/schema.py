@@ -9,37 +9,29 @@ merged, so their entries are required to be whole.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
+from sidecar.policy_file.described import descriptions
 from sidecar.policy_file.document import Agent, Config
 from sidecar.policy_file.identity import Issuer
+from sidecar.policy_file.model import Model
 from sidecar.policy_file.values import SIZE, format_duration, format_size
-
-_SHORT: Final[dict[str, dict[str, Any]]] = {
-    "name": {"type": "string", "default": "agent", "description": Agent.model_fields["name"].description},
-    "upstream": {"type": "string", "description": Agent.model_fields["upstream"].description},
-    "public_url": {"type": "string", "description": Agent.model_fields["public_url"].description},
-    "issuer": {"type": "string", "description": Issuer.model_fields["issuer"].description},
-    "audience": {"type": "string", "description": "A token must be meant for this (`aud`)."},
-}
 
 _NAMES: Final = frozenset({"properties", "$defs"})
 
 
 def json_schema() -> dict[str, object]:
     """A JSON Schema (draft 2020-12) of one policy file."""
-    schema = _tidied(Config.model_json_schema())
+    schema = _tidied(_described(Config.model_json_schema()))
     properties: dict[str, Any] = schema["properties"]
     del properties["hash"]
     properties["version"] = {"const": 1, "description": properties["version"]["description"]}
     schema["description"] = "A policy of a2a-sidecar, or one of several layers of it."
     schema["required"] = ["version"]
-    properties.update(
-        {
-            name: {**part, "description": f"Short form of one agent. {part['description']}"}
-            for name, part in _SHORT.items()
-        }
-    )
+    for name, text in _short_form().items():
+        properties[name] = {"type": "string", "description": f"Short form of one agent. {text}"}
+    properties["name"]["default"] = "agent"
     schema["dependentSchemas"] = {
         name: {"not": {"required": ["agents"]}} for name in ("name", "upstream", "public_url")
     }
@@ -48,6 +40,23 @@ def json_schema() -> dict[str, object]:
         "title": "a2a-sidecar policy",
         **schema,
     }
+
+
+def _short_form() -> Mapping[str, str]:
+    agent, issuer = descriptions(Agent), descriptions(Issuer)
+    return {
+        **{name: agent[name] for name in ("name", "upstream", "public_url")},
+        "issuer": issuer["issuer"],
+        "audience": "A token must be meant for this (`aud`).",
+    }
+
+
+def _described(schema: dict[str, Any]) -> dict[str, Any]:
+    models = {model.__name__: model for model in Model.__subclasses__()}
+    for name, part in {Config.__name__: schema, **schema["$defs"]}.items():
+        for key, text in descriptions(models[name]).items():
+            part["properties"][key]["description"] = text
+    return schema
 
 
 def _tidied(part: Any) -> Any:

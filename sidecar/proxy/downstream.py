@@ -26,7 +26,7 @@ from sidecar.proxy.reply_head import HEAD_LIMIT, TIMEOUT_PAGE
 # What reading a body raises where it was not framed as its head said, or its sender has left.
 UNFRAMED = (web.RequestPayloadError, BadHttpMessage, ConnectionError)
 
-_READ_AHEAD = 2**18  # bytes of a body, or behind an offered upgrade, that wait to be read
+_READ_AHEAD = 2**16  # bytes of a body, or behind an offered upgrade, that wait to be read
 _QUEUED = 32  # pipelined requests the parser lets wait before it stops
 _LINGER = 2.0  # seconds in which we still read, so that the caller comes to read what we said
 

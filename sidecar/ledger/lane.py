@@ -18,7 +18,8 @@ from sidecar.ledger import LedgerUnavailable
 
 T = TypeVar("T")
 
-WAITING: Final = 8192  # jobs; past it one is refused at once
+WAITING: Final = 8192  # jobs, or turns with jobs; past it one is refused at once
+AT_ONCE: Final = 16  # jobs handed over together: more would keep the other threads from helping
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,22 +38,26 @@ Outcome: TypeAlias = Callable[[], None]  # what the loop is to do once a job has
 class Lane:
     """Jobs in the order given, for one thread or several. Made, and added to, on the loop.
 
-    `name` is what error messages call the ledger.
+    What is posted in one turn of the loop is handed over together: to wake a thread, and then the loop, costs more than
+    most jobs. `name` is what error messages call the ledger.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._posted: list[Job[Any]] = []  # in this turn
+        self._jobs: queue.SimpleQueue[list[Job[Any]] | None] = queue.SimpleQueue()
         self._closed = False
 
     def post(self, job: Job[Any]) -> None:
         """Queue `job`. Raises LedgerUnavailable when too many wait, or after `close`."""
         if self._closed:
             raise LedgerUnavailable(f"{self._name} is closed")
-        if self._jobs.qsize() >= WAITING:
+        if self._jobs.qsize() >= WAITING or len(self._posted) >= WAITING:
             raise LedgerUnavailable(f"{self._name} is too slow: {WAITING} jobs are waiting")
-        self._jobs.put(job)
+        if not self._posted:
+            self._loop.call_soon(self._hand_over)
+        self._posted.append(job)
 
     def submit(
         self,
@@ -81,22 +86,31 @@ class Lane:
         """Take no more jobs; each of `threads` takes None after what waits."""
         if not self._closed:
             self._closed = True
+            self._hand_over()
             for _ in range(threads):
                 self._jobs.put(None)
 
     def take(self, most: int) -> tuple[list[Job[Any]], bool]:
-        """On a thread: wait for a job, and take what waits with it, up to `most`; and whether these are the last."""
+        """On a thread: wait for jobs, and take what else waits until there are `most`; and whether these are the last.
+
+        There may be more, by what is handed over at once.
+        """
         batch: list[Job[Any]] = []
-        job = self._jobs.get()
-        while job is not None:
-            batch.append(job)
-            if len(batch) == most:
+        jobs = self._jobs.get()
+        while jobs is not None:
+            batch += jobs
+            if len(batch) >= most:
                 return batch, False
             try:
-                job = self._jobs.get_nowait()
+                jobs = self._jobs.get_nowait()
             except queue.Empty:
                 return batch, False
         return batch, True
+
+    def _hand_over(self) -> None:
+        posted, self._posted = self._posted, []
+        for start in range(0, len(posted), AT_ONCE):
+            self._jobs.put(posted[start : start + AT_ONCE])
 
     def failure(self, job: Job[Any], what: str, error: Exception) -> Outcome:
         """The outcome of a job that raised `error`, which stays below as the cause."""

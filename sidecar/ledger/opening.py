@@ -24,6 +24,7 @@ from sidecar.ledger.tables import probe
 APPLICATION_ID: Final = (
     0x41324153  # "A2AS", in the file's header (sqlite.org/pragma.html#pragma_application_id)
 )
+PAGES_KIB: Final = 1024  # of the file that a connection keeps; the kernel keeps them for all connections
 _MAGIC: Final = b"SQLite format 3\x00"  # sqlite.org/fileformat2.html §1.3.1
 
 
@@ -65,7 +66,7 @@ def open_file(path: Path, *, readers: int, timeout: float) -> Opened:
             connections.extend(_connect(path, timeout) for _ in range(1 + readers))
             _prepare(connections[0], path)
             for connection in connections[1:]:
-                connection.execute("PRAGMA query_only = ON")
+                _set_up_to_read(connection)
         except BaseException:
             for connection in connections:
                 connection.close()
@@ -94,7 +95,7 @@ def join_file(held: Held, *, readers: int, timeout: float) -> Opened:
             connections.extend(_connect(held.path, timeout) for _ in range(1 + readers))
             _set_up(connections[0])
             for connection in connections[1:]:
-                connection.execute("PRAGMA query_only = ON")
+                _set_up_to_read(connection)
         except BaseException:
             for connection in connections:
                 connection.close()
@@ -167,11 +168,9 @@ def _require_ledger_or_nothing(path: Path) -> None:
 
 def _connect(path: Path, timeout: float) -> sqlite3.Connection:
     # mode=rw: SQLite itself must never make a file where one went missing.
-    db = sqlite3.connect(
+    return sqlite3.connect(
         f"{path.as_uri()}?mode=rw", timeout=timeout, isolation_level=None, check_same_thread=False, uri=True
     )
-    db.execute("PRAGMA cache_size = -1024")  # KiB; the kernel keeps the file's pages for all connections
-    return db
 
 
 def _prepare(db: sqlite3.Connection, path: Path) -> None:
@@ -196,6 +195,12 @@ def _set_up(db: sqlite3.Connection) -> None:
     """What a connection that writes keeps for itself, and the file does not."""
     db.execute("PRAGMA synchronous = FULL")  # Invariant: what `record` returned survives a power cut
     db.execute("PRAGMA journal_size_limit = 67108864")
+    db.execute(f"PRAGMA cache_size = -{PAGES_KIB}")
+
+
+def _set_up_to_read(db: sqlite3.Connection) -> None:
+    db.execute("PRAGMA query_only = ON")
+    db.execute(f"PRAGMA cache_size = -{PAGES_KIB}")
 
 
 def _require_sound(db: sqlite3.Connection, path: Path) -> int:

@@ -238,6 +238,7 @@ async def test_a_disk_that_does_not_answer_is_unavailable_in_time(opening: Opene
     answers = threading.Event()
     for _ in range(READERS):
         ledger._readers.submit(lambda _: answers.wait(10))
+        await asyncio.sleep(0)  # each in a turn of its own, so that each reader takes one
     for owner, resource in ((ALICE, task("never")), (BOB, task("t-1")), (BOB, task("never"))):
         with pytest.raises(LedgerUnavailable, match=r"did not answer within 0\.2 s"):
             await ledger.facts(owner, [resource])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -62,6 +64,15 @@ def test_imports_point_one_way(file: str, here: str, there: str) -> None:
 
 def test_the_scan_sees_imports() -> None:
     assert any(here == "proxy" and there == "policy" for _, here, there in imports())
+
+
+def test_a_supervisor_stays_small() -> None:
+    """It imports neither what its workers are made of, nor their event loop."""
+    asked = "import sys, sidecar.workers.supervisor; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", asked], cwd=ROOT.parent, capture_output=True, check=True)
+    loaded = set(done.stdout.decode().split())
+    assert "sidecar.workers.supervisor" in loaded
+    assert not loaded & {"sidecar.app", "sidecar.proxy.enforce", "sidecar.ledger.sqlite", "uvloop", "jwt"}
 
 
 def test_every_source_file_opens_with_what_it_owns() -> None:

@@ -25,7 +25,7 @@ class SharedOutput:
     """`out`, for whole batches. Every process makes its own of the same `lock`."""
 
     def __init__(self, out: BinaryIO, lock: int) -> None:
-        self._out = out.fileno()
+        self._file, self._out = out, out.fileno()
         self._begun = mmap.mmap(lock, 1)  # 1 while a batch is being written
         # A lock belongs to the description of a file, and inherited ones are one.
         self._lock = os.open(f"/proc/self/fd/{lock}", os.O_RDWR | os.O_CLOEXEC)

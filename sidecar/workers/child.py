@@ -58,7 +58,6 @@ class Child:
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._started: asyncio.Future[None] = loop.create_future()
         self._listening = loop.create_task(self._listen())
-        self.began = loop.time()
         self.serving = False
 
     @property

@@ -6,9 +6,10 @@ Never: accepts.
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from sidecar.starting import CannotStart, cannot_listen, host_and_port
 
@@ -21,22 +22,30 @@ def open_port(address: str) -> list[socket.socket]:
     opened: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, kind, protocol, _, where in found:
-            one = socket.socket(family, kind, protocol)
-            opened.append(one)
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            one.bind(where)
-            one.listen(BACKLOG)
+        for family, kind, protocol, _, where in dict.fromkeys(found):
+            try:
+                opened.append(socket.socket(family, kind, protocol))
+            except OSError:  # a family this machine does not speak
+                continue
+            _listen(opened[-1], where)
+        if not opened:
+            raise OSError(errno.EAFNOSUPPORT, "")
         require_unshared(opened, address)
     except OSError as problem:
         _close(opened)
         raise cannot_listen(address, problem) from None
-    except BaseException:
+    except CannotStart:
         _close(opened)
         raise
     return opened
+
+
+def _listen(one: socket.socket, where: Any) -> None:
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if one.family == socket.AF_INET6:
+        one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    one.bind(where)
+    one.listen(BACKLOG)
 
 
 def require_unshared(opened: Sequence[socket.socket], address: str) -> None:

@@ -143,31 +143,32 @@ class Supervisor:
 
     async def _keep(self, n: int) -> None:
         """See worker `n` to its end, and start it again: at once, or after a while where it ends quickly each time."""
+        loop = asyncio.get_running_loop()
         quickly = 0
         while True:
-            child = self._children[n]
+            began, child = loop.time(), self._children[n]
             how = await self._end_of(child)
             self._loads.tell(n, ABSENT)
             self._admin.merged.ended(n)
             if self.stop.is_set():
                 return
-            quickly = 0 if asyncio.get_running_loop().time() - child.began > QUICKLY else quickly + 1
+            quickly = 0 if loop.time() - began > QUICKLY else quickly + 1
             pause = 0.0 if quickly < 2 else min(0.5 * 2 ** (quickly - 2), LONGEST_PAUSE)
             log.error("a worker ended", worker=n, pid=child.pid, how=how, another_in_seconds=pause)
             if not await self._again(n, pause):
                 return
 
     async def _again(self, n: int, pause: float) -> bool:
-        """Whether worker `n` was started once more, before `stop`."""
+        """Start worker `n` once more, after `pause` seconds; False where everything stops instead."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), pause)
         if self.stop.is_set():
             return False
         self._admin.restarts += 1
-        child = await self._start(n)
         try:
+            child = await self._start(n)
             await self._unless_stopped(asyncio.ensure_future(child.until_started()))
-        except CannotStart as problem:
+        except (CannotStart, OSError) as problem:  # no memory for a process, perhaps
             log.error("a worker cannot start", worker=n, problem=str(problem))
         return True
 

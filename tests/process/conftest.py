@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -93,3 +94,9 @@ def launch(
         return running
 
     return started
+
+
+@pytest.fixture(params=[1, 2], ids=["one process", "two workers"])
+def launch_either(request: pytest.FixtureRequest, launch: Launch) -> Launch:
+    """The command with and without workers: to whoever calls it, and to whoever stops it, that is one thing."""
+    return partial(launch, workers=request.param)

@@ -19,7 +19,7 @@ SENDS = 20
 
 @pytest.mark.parametrize("method", ["SendMessage", "SendStreamingMessage"])
 async def test_an_fsync_lies_between_the_agents_answer_and_the_callers_receipt(
-    launch: Launch, agent: Agent, tmp_path: Path, method: str
+    launch_either: Launch, agent: Agent, tmp_path: Path, method: str
 ) -> None:
     log = tmp_path / "syncs"
     written: list[int] = []
@@ -38,7 +38,7 @@ async def test_an_fsync_lies_between_the_agents_answer_and_the_callers_receipt(
         return response
 
     agent.script = script
-    running = await launch(env=preloaded(built_shim(tmp_path), log))
+    running = await launch_either(env=preloaded(built_shim(tmp_path), log))
     for number in range(SENDS):
         async with running.calling(method, {"message": MESSAGE}) as reply:
             got = b""

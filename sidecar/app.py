@@ -35,7 +35,6 @@ from sidecar.proxy.agents import Agents, GuardedAgent
 from sidecar.proxy.deps import Deps
 from sidecar.proxy.enforce import answer
 from sidecar.proxy.from_files import FromFiles
-from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.lean_edge import Answer, LeanServer
 from sidecar.proxy.loads import Loads
 from sidecar.proxy.misses import Misses
@@ -48,7 +47,7 @@ from sidecar.starting import CannotStart, Handed, cannot_listen, host_and_port, 
 
 log = structlog.get_logger()
 
-Edge: TypeAlias = Callable[[Answer, Limits, Callable[[], str]], LeanServer | HttpServer]
+Edge: TypeAlias = Callable[[Answer, Limits, Callable[[], str]], web.Server | LeanServer]
 
 
 class App:

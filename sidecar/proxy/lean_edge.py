@@ -3,8 +3,8 @@
 Owns: the order of requests on a connection, framing downstream, `Expect: 100-continue`, draining.
 Never: more than translation; what a reply says is decided elsewhere.
 
-Below aiohttp's `web.Request`, whose machinery costs more than all that is decided about a call. `http_edge.py` is the
-same edge on aiohttp's own server: the tests run both and compare them.
+Below aiohttp's `web.Request`, whose machinery costs more than all that is decided about a call. The same edge on aiohttp's
+own server is `tests/edge/ordinary_edge.py`: the tests run both and compare them.
 
     bytes ─► parser ─► queue of requests ─► one task for the connection: answer, write, perhaps linger, next
 """

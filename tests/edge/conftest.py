@@ -21,13 +21,13 @@ from sidecar.app import App, Edge
 from sidecar.config import Config
 from sidecar.ledger import Ledger, hold_ledger
 from sidecar.observe.shared_output import new_lock
-from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.lean_edge import LeanServer
 from sidecar.proxy.loads import new_loads
 from sidecar.proxy.names import LookUp
 from sidecar.starting import Handed
 from sidecar.workers.ports import open_port
 from tests.edge.agent import Agent
+from tests.edge.ordinary_edge import HttpServer
 from tests.issuer import Issuer
 
 

@@ -17,8 +17,8 @@ from multidict import CIMultiDict
 
 from sidecar.app import Edge
 from sidecar.model import Reason, Refused, Reply
-from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.lean_edge import LeanServer
+from tests.edge.ordinary_edge import HttpServer
 from tests.edge.wires import Body, Listener, Told, connect
 
 # --- what is compared ------------------------------------------------------------------------------

@@ -26,10 +26,10 @@ from aiohttp import web
 
 from sidecar.app import App, Edge
 from sidecar.config import Config
-from sidecar.proxy.http_edge import HttpServer
 from sidecar.proxy.lean_edge import LeanServer
 from tests.edge.agent import CARD, Agent, Script, a_task, answers
 from tests.edge.conftest import Answer, Sidecar, a_message, agent, issuer, running, start
+from tests.edge.ordinary_edge import HttpServer
 from tests.field_cases.real_agents import guarded, racing, real
 from tests.issuer import Issuer
 from tests.matrix.conftest import at

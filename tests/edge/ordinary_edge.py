@@ -1,4 +1,4 @@
-"""The HTTP/1.1 edge: aiohttp's low-level server on one side, Exchange and Reply on the other.
+"""The HTTP/1.1 edge once more, on aiohttp's own low-level server: the oracle of the lean one.
 
 Owns: framing downstream, `Expect: 100-continue`, header and write deadlines, error pages of the parser.
 Never: more than translation; what a reply says is decided elsewhere.

@@ -18,9 +18,9 @@ import sqlite3
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from hashlib import blake2b
 from types import TracebackType
 from typing import Final
-from zlib import crc32
 
 from cachetools import LRUCache
 
@@ -32,6 +32,8 @@ from sidecar.model import Owner, Resource
 BUCKETS: Final = 1 << 14  # a row shares its bucket with few others, and all of them take 128 KiB
 _WORD: Final = 8  # bytes
 _ENDED: Final = BUCKETS  # the word behind the buckets
+_SECRET: Final = slice((BUCKETS + 1) * _WORD, (BUCKETS + 1) * _WORD + 16)  # bytes of the block
+_SIZE: Final = _SECRET.stop
 
 # Temporary: of this connection alone, and not in the file. Whatever statement changes a row passes here.
 _WATCH: Final = (
@@ -43,7 +45,8 @@ _ROW_OF: Final = {"INSERT": "NEW", "UPDATE": "NEW", "DELETE": "OLD"}
 def new_block() -> int:
     """The shared memory, as a descriptor to be handed down."""
     block = os.memfd_create("ledger")
-    os.ftruncate(block, (BUCKETS + 1) * _WORD)
+    os.ftruncate(block, _SIZE)
+    os.pwrite(block, os.urandom(_SECRET.stop - _SECRET.start), _SECRET.start)
     return block
 
 
@@ -55,7 +58,9 @@ class Turns(AbstractContextManager[Sequence[Outcome]]):
     """
 
     def __init__(self, block: int, queue: int) -> None:
-        self._words = memoryview(mmap.mmap(block, (BUCKETS + 1) * _WORD)).cast("Q")
+        shared = memoryview(mmap.mmap(block, _SIZE))
+        self._words = shared[: _SECRET.start].cast("Q")
+        self._secret = bytes(shared[_SECRET])
         self._current, self._next = _own(block), _own(queue)
         self._number = 0
         self.told = 0  # on the loop: the last turn of ours whose outcomes are told
@@ -69,6 +74,10 @@ class Turns(AbstractContextManager[Sequence[Outcome]]):
     @property
     def ended(self) -> int:
         return int(self._words[_ENDED])
+
+    def bucket(self, name: bytes) -> int:
+        """Which ids share one is nobody's to know: whoever chose theirs by it could feel when another's task changes."""
+        return int.from_bytes(blake2b(name, digest_size=4, key=self._secret).digest()) % BUCKETS
 
     def changed_in(self, bucket: int) -> int:
         """The last turn that changed a row of `bucket`, perhaps one that has not ended."""
@@ -95,7 +104,7 @@ class Turns(AbstractContextManager[Sequence[Outcome]]):
         os.close(self._next)
 
     def _changed(self, name: bytes) -> None:
-        self._words[_bucket(name)] = self._number
+        self._words[self.bucket(name)] = self._number
 
 
 class SharedKnown(Known):
@@ -134,11 +143,7 @@ class SharedKnown(Known):
         """Nothing: whatever was deleted has its bucket numbered."""
 
     def _keep(self, owner: Owner, resource: Resource, row: Row, as_of: int) -> None:
-        self._kept[owner, resource] = as_of, _bucket(raw(resource.id)), row
-
-
-def _bucket(name: bytes) -> int:
-    return crc32(name) % BUCKETS
+        self._kept[owner, resource] = as_of, self._turns.bucket(raw(resource.id)), row
 
 
 def _own(descriptor: int) -> int:

@@ -122,8 +122,15 @@ class Downstream(BaseProtocol):
             if self._head_timer is not None:
                 self._head_timer.cancel()
                 self._head_timer = None
+            # A head that came in one piece may be too large as well. Most are known not to be without a look at them.
+            sound = len(messages)
+            if len(data) + self._head_bytes > HEAD_LIMIT:
+                sound = next((n for n, (head, _) in enumerate(messages) if _size(head) > HEAD_LIMIT), sound)
             self._head_bytes = 0
-            self._queue.extend(messages)
+            self._queue.extend(messages[:sound])
+            if sound < len(messages):
+                self._refuse(431)
+                return
             self._incoming = messages[-1][1]
             self._wake()
             # One less than the parser's own limit, which may count the request being answered as well.
@@ -187,7 +194,10 @@ class Downstream(BaseProtocol):
         try:
             async with asyncio.timeout(_LINGER):
                 while not payload.is_eof():
-                    await payload.readany()
+                    if payload._waiter is None:
+                        await payload.readany()
+                    else:  # whoever sent it on has been stopped, and has not ended yet
+                        await asyncio.sleep(0)
         except (TimeoutError, *UNFRAMED):
             return False
         return True
@@ -266,3 +276,7 @@ class Downstream(BaseProtocol):
     def _abort(self) -> None:
         if self.transport is not None:
             self.transport.abort()
+
+
+def _size(head: RawRequestMessage) -> int:
+    return len(head.path) + sum(len(name) + len(value) + 4 for name, value in head.raw_headers)

@@ -154,6 +154,7 @@ class Hop(asyncio.Protocol):
     __slots__ = (
         "_drained",
         "_idle",
+        "_last",
         "_lost",
         "_made",
         "_now",
@@ -186,7 +187,7 @@ class Hop(asyncio.Protocol):
         self._reply: HopReply | None = None
         self._pump: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None  # there while writing has to wait
-        self._paused = False
+        self._paused = self._last = False
 
     @property
     def usable(self) -> bool:
@@ -198,14 +199,21 @@ class Hop(asyncio.Protocol):
         return self._pump
 
     def send(
-        self, head: bytes, body: bytes | AsyncIterator[bytes] | None, length: int | None, *, bodiless: bool
+        self,
+        head: bytes,
+        body: bytes | AsyncIterator[bytes] | None,
+        length: int | None,
+        *,
+        bodiless: bool,
+        last: bool,
     ) -> HopReply:
         """Send a request; its reply is still to begin. An iterator is sent in chunks, or, with `length`, as just so
-        many bytes."""
+        many bytes. After the `last` the connection is not used again."""
         transport = self._transport
         assert transport is not None
         assert self._reply is None
         self._reply = reply = HopReply(self, bodiless=bodiless)
+        self._last = last
         if body is None or (isinstance(body, bytes) and len(body) <= _ONE_WRITE):
             transport.write(head + body if body else head)
             self.heard = self._now()
@@ -259,7 +267,7 @@ class Hop(asyncio.Protocol):
         transport = self._transport
         assert transport is not None
         # What of the request is still on its way would become part of the next one.
-        if not reusable or self._pump is not None or transport.get_write_buffer_size():
+        if not reusable or self._last or self._pump is not None or transport.get_write_buffer_size():
             self.abort()
         elif not transport.is_closing():
             self.resume()

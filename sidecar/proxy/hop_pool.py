@@ -61,20 +61,22 @@ class Hops:
         target: str,
         headers: CIMultiDict[str],
         body: bytes | AsyncIterator[bytes] | None,
+        *,
+        last: bool = False,
     ) -> HopReply:
         """Send one request and wait for the head of its reply. An iterator goes as it comes, chunked unless `headers`
         say its length. Raises Refused: AGENT_UNAVAILABLE if nothing was sent, else AGENT_FAILED; ValueError if a
         field holds what would end it.
         """
         length = _length(method, headers, body)
-        head = self._head(method, target, headers, body, length)
+        head = self._head(method, target, headers, body, length, last=last)
         context = self._tls_options().get("ssl")
         hop = None
         while self._idle and hop is None:
             hop = self._if_usable(self._idle.pop(), context)
         if hop is None:
             hop = await self._place_or_refuse()
-        return await hop.send(head, body, length, bodiless=method == "HEAD").begun()
+        return await hop.send(head, body, length, bodiless=method == "HEAD", last=last).begun()
 
     async def close(self) -> None:
         """End every connection, and wait until they are gone."""
@@ -100,6 +102,8 @@ class Hops:
         headers: CIMultiDict[str],
         body: bytes | AsyncIterator[bytes] | None,
         length: int | None,
+        *,
+        last: bool,
     ) -> bytes:
         for name in _OURS:
             if name in headers:
@@ -117,6 +121,8 @@ class Hops:
         elif body is not None:
             framing = "\r\nTransfer-Encoding: chunked\r\n"
         fields = "\r\n".join((self._host, *map(": ".join, headers.items())))
+        if last:
+            framing += "Connection: close\r\n"
         head = f"{method} {path} HTTP/1.1\r\n{fields}{framing}\r\n"
         return head.encode("utf-8", "surrogateescape")
 

@@ -144,6 +144,8 @@ class ReplyReader:
             self.reusable = self.reusable and one_one
         if self._bodiless or status in (204, 304) or self._left == 0:  # RFC 9112 §6.3, rule 1
             self.complete = True
+            # An agent that sends a body all the same may not have sent it yet, and it would begin the next reply.
+            self.reusable = self.reusable and self._left <= 0 and not self._chunked
         elif self._left < 0 and not self._chunked:
             self.reusable = False
 

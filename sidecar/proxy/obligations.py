@@ -125,7 +125,11 @@ class Carrier:
         head, sent = self._exchange.head, self._sent()
         if isinstance(body, AsyncIterator) and "Content-Length" in head.headers:
             sent["Content-Length"] = head.headers["Content-Length"]
-        reply = await self._agent.upstream.forward(self._permit, head.method, sent, body or None)
+        # Nobody has read the body of what is no A2A. An agent that does not either could take it for its next request.
+        unread = isinstance(self._permit.call, Other) and not self._permit.call.listed_method
+        reply = await self._agent.upstream.forward(
+            self._permit, head.method, sent, body or None, last=unread and bool(body)
+        )
         try:
             self._require_accepted(reply.status, reply.headers)
         except TokenRefused:

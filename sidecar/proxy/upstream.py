@@ -66,9 +66,12 @@ class Upstream:
         method: str,
         headers: CIMultiDict[str],
         body: bytes | AsyncIterator[bytes] | None,
+        *,
+        last: bool = False,
     ) -> UpstreamReply:
-        """Send the call on. Raises Refused: AGENT_UNAVAILABLE if nothing was sent, else AGENT_FAILED."""
-        return await self._to_agent.request(method, permit.call.target, headers, body)
+        """Send the call on, as the `last` on its connection or not. Raises Refused: AGENT_UNAVAILABLE if nothing was sent,
+        else AGENT_FAILED."""
+        return await self._to_agent.request(method, permit.call.target, headers, body, last=last)
 
     async def ask(
         self, method: str, target: str, headers: CIMultiDict[str], body: bytes, *, limit: int, timeout: float

@@ -52,17 +52,22 @@ async def work(handed: Handed) -> None:
 
 
 async def _answer(channel: Channel, health: Admin, stop: asyncio.Event) -> None:
-    """Answer one question after the other, until the supervisor is gone."""
+    """Answer until the supervisor is gone, each question on its own: what is wrong takes longer to tell than being alive."""
     answers: Mapping[str, Callable[[], Awaitable[Any]]] = {
         "alive": _alive,
         "problems": health.problems,
         "metrics": lambda: _metrics(health),
     }
-    while (heard := await channel.hear()) is not None:
-        if "stop" in heard:
-            stop.set()
-        else:
-            channel.say(id=heard["id"], answer=await answers[heard["ask"]]())
+
+    async def answer(heard: dict[str, Any]) -> None:
+        channel.say(id=heard["id"], answer=await answers[heard["ask"]]())
+
+    async with asyncio.TaskGroup() as answering:
+        while (heard := await channel.hear()) is not None:
+            if "stop" in heard:
+                stop.set()
+            else:
+                answering.create_task(answer(heard))
     if not stop.is_set():
         log.error("the supervisor is gone")
     stop.set()

@@ -250,6 +250,20 @@ async def test_a_large_upload_is_not_kept_in_memory_and_a_redirect_not_followed(
     assert len(agent.received) == 1
 
 
+@pytest.mark.parametrize(
+    "body", [b"POST / HTTP/1.1\r\n\r\n", b"\xff\xfePOST / HTTP/1.1\r\n\r\n"], ids=["streamed", "read whole"]
+)
+async def test_a_body_nobody_has_read_cannot_become_the_agents_next_request(
+    running: Sidecar, agent: Agent, body: bytes
+) -> None:
+    """It would not be judged. An agent that answers without reading a body may leave it on the connection."""
+    agent.script = answers({"task": a_task("t-1")})
+    await running.send("POST", "/upload", data=body, headers={"Content-Type": "text/plain"})
+    await running.send("GET", "/other")
+    assert agent.received[0].body == body
+    assert [got.values("Connection") for got in agent.received] == [["close"], []]
+
+
 async def test_headers_of_one_hop_and_claims_of_identity_stay_here(running: Sidecar, agent: Agent) -> None:
     agent.script = answers({"task": a_task("t-1")})
     forged = {

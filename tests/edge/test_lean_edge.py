@@ -59,6 +59,42 @@ def gated(edge: Edge) -> tuple[Gate, Wire]:
 # --- requests --------------------------------------------------------------------------------------
 
 
+async def test_a_head_that_is_too_large_as_a_whole_is_refused_in_whatever_pieces_it_comes() -> None:
+    large = b"GET /2 HTTP/1.1\r\nHost: x\r\n" + b"".join(
+        b"X-%d: %b\r\n" % (n, b"a" * 20_000) for n in range(4)
+    )
+    for pieces in ([GET % 1 + large + b"\r\n" + GET % 3], [GET % 1, large, b"\r\n"]):
+        listener = Listener(named)
+        wire = connect(LeanServer, listener)
+        await wire.hear(*pieces)
+        assert [told.target for told in listener.told] == ["/1"]
+        sent = b"".join(wire.sent)
+        assert sent.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"HTTP/1.1 431 " in sent
+        assert wire.closing
+
+
+async def test_a_reply_before_the_body_was_read_arrives_whole() -> None:
+    """Whoever was sending the body on is stopped, and may not have ended yet when the rest of it is read."""
+    senders = []
+
+    async def refuses(exchange: Exchange) -> Reply:
+        body = exchange.chunks()
+        sender = asyncio.create_task(anext(body))
+        senders.append(sender)
+        await asyncio.sleep(0)
+        sender.cancel()
+        return Reply(413, CIMultiDict(), b"too large")
+
+    server: Any = LeanServer(refuses, Limits(), lambda: "d-1")
+    wire = Wire(server())
+    await wire.hear(POST % 10 + b"", b"hello", b"world")
+    assert b"".join(wire.sent).endswith(b"too large")
+    assert b"HTTP/1.1 500" not in b"".join(wire.sent)
+    await asyncio.gather(*senders, return_exceptions=True)
+    await eventually(lambda: wire.closing)
+
+
 async def test_pipelined_requests_are_answered_one_at_a_time_in_order_and_reading_stops_meanwhile(
     edge: Edge,
 ) -> None:

@@ -148,6 +148,44 @@ async def test_bytes_nobody_asked_for_end_an_idle_connection() -> None:
         assert await read(await ask(hops)) == b"hello"
 
 
+@pytest.mark.parametrize(
+    ("method", "head"),
+    [
+        ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 45\r\n\r\n"),
+        ("HEAD", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"),
+        ("POST", b"HTTP/1.1 204 No Content\r\nContent-Length: 45\r\n\r\n"),
+        ("GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 45\r\n\r\n"),
+    ],
+    ids=["HEAD", "HEAD, chunked", "204", "304"],
+)
+async def test_a_body_that_should_not_be_there_is_nobodys_reply(method: str, head: bytes) -> None:
+    """An agent that sends it all the same may send it a moment later."""
+    later = asyncio.Event()
+
+    async def script(connection: Connection) -> None:
+        await connection.request()
+        await connection.say(head)
+        await later.wait()
+        await connection.say(HELLO.replace(b"hello", b"EVIL!"))
+        await connection.gone()
+
+    async with Upstream(script) as upstream, Pool(upstream) as hops:
+        assert await read(await hops.request(method, "/", CIMultiDict(), None)) == b""
+        upstream.script = says(HELLO)
+        later.set()
+        assert await read(await ask(hops)) == b"hello"
+        assert len(upstream.connections) == 2
+
+
+async def test_the_last_request_on_a_connection_says_so() -> None:
+    async with Upstream(says(HELLO)) as upstream, Pool(upstream) as hops:
+        await read(await hops.request("POST", "/", CIMultiDict(), pieces(b"a"), last=True))
+        await read(await hops.request("POST", "/", CIMultiDict(), b"a", last=True))
+        await read(await ask(hops))
+        assert [b"Connection: close\r\n" in request for request in upstream.requests] == [True, True, False]
+        assert len(upstream.connections) == 3
+
+
 async def test_an_agent_that_ended_an_idle_connection_costs_nobody_a_call() -> None:
     async with Upstream(says(HELLO, end="close")) as upstream, Pool(upstream) as hops:
         for _ in range(3):

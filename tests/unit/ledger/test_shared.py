@@ -96,3 +96,17 @@ def test_a_turn_that_did_not_end_leaves_nothing_known_of_what_it_changed(pair: t
     change(ours, OTHER)
     known.learn_read(ALICE, TASK, NEW, epoch=known.epoch)
     assert known.row(ALICE, TASK) is NEW
+
+
+def test_nobody_can_tell_which_ids_share_a_bucket() -> None:
+    """Whoever picked an id that shares one with Alice's could feel when her task changes."""
+    names = [f"t-{n}".encode() for n in range(50)]
+    found = []
+    for _ in range(2):
+        block, queue = new_block(), os.memfd_create("queue")
+        turns = Turns(block, queue)
+        found.append([turns.bucket(name) for name in names])
+        turns.close()
+        os.close(block)
+        os.close(queue)
+    assert found[0] != found[1]

@@ -103,7 +103,8 @@ class Sidecar:
         """The audit records, once `until` holds of them."""
 
         def read() -> list[dict[str, Any]]:
-            return [json.loads(line) for line in self.audit_file.read_text().splitlines()]
+            whole, _, _ = self.audit_file.read_text().rpartition("\n")  # the last line may be half there
+            return [json.loads(line) for line in whole.splitlines()]
 
         await eventually(lambda: until(read()))
         return read()

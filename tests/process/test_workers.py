@@ -401,6 +401,25 @@ async def test_a_worker_that_hangs_is_named_and_keeps_no_caller_waiting(launch: 
     assert (await running.get(f"{running.admin_url}/livez")).status == 200
 
 
+async def test_an_agent_that_hangs_is_no_reason_to_call_workers_dead(launch: Launch, agent: Agent) -> None:
+    asked, let_go = asyncio.Event(), asyncio.Event()
+
+    async def hang(request: web.BaseRequest) -> web.StreamResponse:
+        asked.set()
+        await let_go.wait()
+        return web.Response(status=503)
+
+    await agent.down()
+    agent._handle = hang  # type: ignore[method-assign]
+    await agent.up()
+    running = await launch(workers=2)
+    await asked.wait()
+    assert (await running.get(f"{running.admin_url}/readyz")).status == 503
+    live = await running.get(f"{running.admin_url}/livez")
+    let_go.set()
+    assert (live.status, live.body) == (200, b"ok\n")
+
+
 async def test_a_part_that_is_not_ready_is_named_with_its_worker(launch: Launch, agent: Agent) -> None:
     await agent.down()
     running = await launch(workers=2)

@@ -379,7 +379,12 @@ class Oracle:
             )
         if outcome == "ok":
             self._learn(plan, answer)
-        elif outcome == "refused" and plan.ask.webhook and plan.ask.operation in SENDS and plan.task is not None:
+        elif (
+            outcome == "refused"
+            and plan.ask.webhook
+            and plan.ask.operation in SENDS
+            and plan.task is not None
+        ):
             # a2a-sdk keeps a message's webhook before it finds that the task takes no more messages.
             plan.task.webhooks.setdefault(plan.ask.config, plan.ask.secret)
             plan.task.unsure.add(plan.ask.config)

@@ -32,7 +32,8 @@ def configure(*, pretty: bool, worker: int | None = None) -> None:
             *([] if worker is None else [_named(worker)]),
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # A line in one write: to an unbuffered stream `print` makes two, and another worker may write between them.
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
         cache_logger_on_first_use=True,
     )

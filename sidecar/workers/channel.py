@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -43,12 +44,11 @@ class Channel:
         heard: dict[str, Any] = orjson.loads(line)
         return heard
 
-    async def said(self) -> None:
-        """Wait until the other end has been sent everything, if it is there."""
-        try:
-            await self._writer.drain()
-        except ConnectionError:
-            return
+    async def end(self) -> None:
+        """Close it once the other end, if it is there, was sent everything."""
+        self._writer.close()
+        with suppress(ConnectionError):
+            await self._writer.wait_closed()
 
     def close(self) -> None:
         self._writer.close()

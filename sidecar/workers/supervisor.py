@@ -86,30 +86,29 @@ class Supervisor:
 
     async def run(self) -> None:
         """Until `stop`. Raises CannotStart where a worker does not start the first time."""
-        config = self._config
-        children = [await self._start(n) for n in range(self._workers)]
-        keeping = [asyncio.ensure_future(self._keep(n)) for n in range(self._workers)]
+        keeping: list[asyncio.Future[None]] = []
         try:
-            await self._unless_stopped(asyncio.gather(*(child.until_started() for child in children)))
-            if not self.stop.is_set():
-                host, port = self._ports[0].getsockname()[:2]
-                log.info(
-                    "listening",
-                    traffic=shown((host, port)),
-                    admin=shown(self._address),
-                    policy=config.hash,
-                    workers=self._workers,
-                )
-                warn_of(config)
+            children = [await self._start(n) for n in range(self._workers)]
+            starting = asyncio.gather(*(child.until_started() for child in children))
+            if await self._unless_stopped(starting):
+                self._say_that_it_listens()
+            # Not before: what does not start the first time is not to be started again.
+            keeping = [asyncio.ensure_future(self._keep(n)) for n in self._children]
             await self._unless_stopped(asyncio.gather(*keeping))
-            log.info("stopping", drain_timeout_seconds=config.limits.drain_timeout)
+            log.info("stopping", drain_timeout_seconds=self._config.limits.drain_timeout)
         finally:
             self._admin.stopping = True
             self.stop.set()
             for opened in self._ports:
                 opened.close()
-            await asyncio.gather(*keeping)
+            await asyncio.gather(*(keeping or map(self._keep, self._children)))
         log.info("stopped")
+
+    def _say_that_it_listens(self) -> None:
+        host, port = self._ports[0].getsockname()[:2]
+        traffic, admin = shown((host, port)), shown(self._address)
+        log.info("listening", traffic=traffic, admin=admin, policy=self._config.hash, workers=self._workers)
+        warn_of(self._config)
 
     async def _unless_stopped(self, work: asyncio.Future[Any]) -> bool:
         """Wait for `work` or for `stop`; whether `work` was done first. Raises what `work` raises."""
@@ -118,7 +117,9 @@ class Supervisor:
         stopped.cancel()
         if work.done():
             work.result()
-        return work.done()
+            return True
+        work.add_done_callback(lambda late: late.cancelled() or late.exception())  # nobody asks any more
+        return False
 
     async def _listen(self, stack: AsyncExitStack) -> None:
         address = self._config.admin

@@ -37,11 +37,12 @@ async def work(handed: Handed) -> None:
         await app.start()
     except CannotStart as problem:
         channel.say(**{"cannot start": str(problem)})
-        await channel.said()
+        await channel.end()
         return
     keep_what_is_built()
     assert app.health is not None
     answering = loop.create_task(_answer(channel, app.health, stop))
+    answering.add_done_callback(lambda _: stop.set())  # one that answers no more can only end
     channel.say(started=True)
     log.info("started")
     await stop.wait()

@@ -192,7 +192,6 @@ def _sse(scene: Scene, cores: Cores, stack: ExitStack, slices: int, measured: di
 def _workers(
     scene: Scene, cores: Cores, stack: ExitStack, slices: int, seconds: int, measured: dict[str, float]
 ) -> object:
-    contenders.start_agent(scene, cores.load, stack)
     series, figures = several.several(scene, cores, stack, slices, seconds)
     report.show(report.load_table(series, next(iter(series)), f"workers, {CONNECTIONS} connections"))
     measured |= figures

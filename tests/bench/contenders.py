@@ -50,7 +50,7 @@ class Running:
 Start = Callable[[Scene, int, ExitStack], Running]
 
 
-def start_agent(scene: Scene, core: int, stack: ExitStack) -> Running:
+def start_agent(scene: Scene, core: int | str, stack: ExitStack) -> Running:
     """The agent, asked without anything in front: what the load itself can do."""
     command = [found("nginx"), *_nginx(scene, "agent"), str(agent_file(scene))]
     started = stack.enter_context(process("agent", pinned(core, command), scene.folder))

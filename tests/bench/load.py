@@ -82,7 +82,7 @@ class Cores:
     """`proxy` is for the contender alone, `load` for wrk and the agent."""
 
     proxy: int
-    load: int
+    load: int | str  # or a list, as taskset takes it
 
     @classmethod
     def of(cls, usable: Set[int]) -> Cores:

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from sidecar.ledger import LedgerUnavailable, tables
 from sidecar.ledger.known import Key, Known
 from sidecar.ledger.lane import Job
-from sidecar.ledger.rows import Row, Sighting, sighted, together
+from sidecar.ledger.rows import Retention, Row, Sighting, sighted, together
 from sidecar.ledger.tables import Found
 from sidecar.ledger.writer import Writer
 from sidecar.model import Owner, Resource
@@ -28,12 +28,13 @@ Seen: TypeAlias = Mapping[Key, Sighting]
 
 
 class Behind:
-    """Used on the event loop only. `grain` is `Retention.grain`."""
+    """Used on the event loop only."""
 
-    def __init__(self, writer: Writer, known: Known, grain: float) -> None:
+    def __init__(self, writer: Writer, known: Known, retention: Retention) -> None:
         self._writer = writer
         self._known = known
-        self._grain = grain
+        self._retention = retention
+        self._grain = retention.grain
         self._pending: dict[Key, Sighting] = {}
         self._in_flight = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -48,7 +49,8 @@ class Behind:
             return
         if key not in self._pending and len(self._pending) + self._in_flight >= LIMIT:
             return
-        if new is not None:
+        # An expired row is not known again until it is written: another process may be pruning it at this moment.
+        if row is not None and new is not None and not self._retention.expired(row, sighting.at):
             self._known.learn(owner, resource, new)
         self._keep(key, sighting)
         if len(self._pending) >= EARLY:

@@ -90,7 +90,7 @@ class SqliteLedger:
         self._turns = turns
         self._writer = Writer(opened.writing, self._name, ALONE if turns is None else turns)
         self._readers = Readers(opened.reading, self._name)
-        self._behind = Behind(self._writer, known, retention.grain)
+        self._behind = Behind(self._writer, known, retention)
         self._proof: asyncio.Future[None] | None = None
         self._proved_at = float("-inf")  # on the loop's clock
         self._loop = asyncio.get_running_loop()

@@ -27,7 +27,7 @@ from sidecar.proxy.reply_head import HEAD_LIMIT, TIMEOUT_PAGE
 UNFRAMED = (web.RequestPayloadError, BadHttpMessage, ConnectionError)
 
 _READ_AHEAD = 2**16  # bytes of a body, or behind an offered upgrade, that wait to be read
-_QUEUED = 32  # pipelined requests the parser lets wait before it stops
+_QUEUED = 8  # pipelined requests the parser lets wait before it stops; each may have a head of 64 KiB
 _LINGER = 2.0  # seconds in which we still read, so that the caller comes to read what we said
 
 

@@ -285,3 +285,17 @@ async def test_a_file_that_was_replaced_is_not_joined(held: Held, clock: Clock) 
 def test_memory_cannot_be_held_for_others() -> None:
     with pytest.raises(ValueError, match="`memory:` is the memory of one process"):
         hold_ledger(config.Ledger(url="memory:"))
+
+
+async def test_what_was_recorded_is_kept_though_another_prunes_what_it_has_not_seen(
+    pair: list[SqliteLedger], clock: Clock
+) -> None:
+    one, other = pair
+    await one.record(ALICE, [final(task("t-1"), Fact(state="completed"))])
+    clock.seconds += 31 * DAY  # expired, and not pruned yet
+    assert await one.facts(ALICE, [task("t-1")])
+    one.sight(ALICE, task("t-1"), Fact(state="completed"))
+    assert await one.record(ALICE, [final(task("t-1"), Fact(state="completed"))]) == frozenset()
+    await other.prune(clock())
+    assert await other.record(BOB, [final(task("t-1"))]) == {task("t-1")}
+    assert await other.facts(ALICE, [task("t-1")])

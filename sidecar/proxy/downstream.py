@@ -36,6 +36,7 @@ class Downstream(BaseProtocol):
 
     __slots__ = (
         "_answering",
+        "_behind",
         "_closing_timer",
         "_deaf",
         "_head_bytes",
@@ -75,6 +76,7 @@ class Downstream(BaseProtocol):
         self._tail = b""  # what followed an offer of an upgrade that is not decided yet
         self._inbound: asyncio.StreamReader | None = None  # what a tunnel receives
         self._head_bytes = 0
+        self._behind = 0  # bytes of the last read that brought a request: some may be of the next one's head
         self._idle_until = 0.0
         self._idle_timer: asyncio.TimerHandle | None = None
         self._head_timer: asyncio.TimerHandle | None = None
@@ -124,9 +126,12 @@ class Downstream(BaseProtocol):
                 self._head_timer = None
             # A head that came in one piece may be too large as well. Most are known not to be without a look at them.
             sound = len(messages)
-            if len(data) + self._head_bytes > HEAD_LIMIT:
+            if len(data) + self._head_bytes + self._behind > HEAD_LIMIT:
                 sound = next((n for n, (head, _) in enumerate(messages) if _size(head) > HEAD_LIMIT), sound)
             self._head_bytes = 0
+            self._behind = (
+                len(data) or self._behind
+            )  # nothing is given where the parser goes on with what it kept
             self._queue.extend(messages[:sound])
             if sound < len(messages):
                 self._refuse(431)

@@ -69,9 +69,9 @@ async def _answer(channel: Channel, health: Admin, stop: asyncio.Event) -> None:
                 stop.set()
             else:
                 answering.create_task(answer(heard))
-    if not stop.is_set():
-        log.error("the supervisor is gone")
-    stop.set()
+        if not stop.is_set():
+            log.error("the supervisor is gone")
+        stop.set()  # before what is still being answered
 
 
 async def _alive() -> bool:

@@ -74,6 +74,17 @@ async def test_a_head_that_is_too_large_as_a_whole_is_refused_in_whatever_pieces
         assert wire.closing
 
 
+async def test_a_head_begun_behind_another_request_is_no_larger_than_any() -> None:
+    gate, wire = gated(LeanServer)
+    large = b"GET /large HTTP/1.1\r\nHost: x\r\n" + b"X-A: %b\r\n" % (b"a" * 30_000) * 7 + b"\r\n"
+    await wire.hear(GET % 0 + large[:200_000])
+    await wire.hear(large[200_000:])
+    gate.open.set()
+    await wire.rest()
+    assert gate.asked == ["/0"]
+    assert wire.sent[-1].startswith(b"HTTP/1.1 431 ")
+
+
 async def test_a_reply_before_the_body_was_read_arrives_whole() -> None:
     """Whoever was sending the body on is stopped, and may not have ended yet when the rest of it is read."""
     senders = []

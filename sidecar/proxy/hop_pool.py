@@ -180,6 +180,7 @@ class Hops:
                 raise ConnectionAbortedError
         except BaseException:
             hop.abort()
+            self._lost(hop)  # uvloop closes what was made for somebody who was cancelled, and tells nobody
             raise
         finally:
             self._opening -= 1

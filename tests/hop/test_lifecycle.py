@@ -131,6 +131,29 @@ async def test_a_call_that_is_cancelled_takes_its_connection_along(said: bytes) 
         assert len(upstream.connections) == 2
 
 
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
+async def test_a_call_that_is_cancelled_while_it_connects_leaves_nothing(tls: bool, tmp_path: Path) -> None:
+    """uvloop closes a connection whose maker was cancelled without a word to its protocol."""
+    authority = Authority()
+    shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    shown.load_cert_chain(*authority.server().write(tmp_path, "agent"))
+    trusting = {"ssl": authority.trusting()} if tls else {}
+    async with Upstream(says(HELLO), tls=shown if tls else None) as upstream:
+        hops = Hops(upstream.url, LIMITS, lambda: trusting)
+        for turns in range(40):
+            call = asyncio.create_task(ask(hops))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            if not call.cancelled():
+                await call.result().aclose()
+        await until(lambda: not hops._all)
+        assert hops._opening == 0
+        async with asyncio.timeout(20):
+            await hops.close()
+
+
 async def test_bytes_nobody_asked_for_end_an_idle_connection() -> None:
     async def script(connection: Connection) -> None:
         await connection.request()

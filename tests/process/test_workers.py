@@ -22,6 +22,11 @@ from tests.edge.agent import Agent, a_task, error, event_stream, result
 from tests.process.conftest import Launch, Policy
 from tests.process.running import MESSAGE, Running, read, run_to_its_end
 
+# The callers' own aiohttp leaves a connection to a worker that was killed to the collector, which comes at any time.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Exception ignored in. <function Connection.__del__:pytest.PytestUnraisableExceptionWarning"
+)
+
 WRONG_CONFIGURATION = 2
 CONNECTIONS = 24
 
@@ -269,8 +274,6 @@ async def test_one_that_dies_again_and_again_is_started_less_often(launch: Launc
     await running.stop()
 
 
-# aiohttp's client leaves a connection to a process that was killed to the collector.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_no_id_a_caller_has_received_is_lost_with_a_worker(launch: Launch, agent: Agent) -> None:
     agent.script = Making()
     running = await launch(workers=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ from tests.edge.agent import Agent, a_task, error, event_stream, result
 from tests.process.conftest import Launch, Policy
 from tests.process.running import MESSAGE, Running, read, run_to_its_end
 
-# The callers' own aiohttp leaves a connection to a worker that was killed to the collector, which comes at any time.
+# The callers' own aiohttp leaves a connection to a worker that was killed to the collector.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:Exception ignored in. <function Connection.__del__:pytest.PytestUnraisableExceptionWarning"
 )
@@ -86,6 +87,7 @@ async def callers(running: Running, count: int) -> AsyncIterator[list[Running]]:
             )
 
         yield [await one() for _ in range(count)]
+    gc.collect()  # here and not in somebody else's test
 
 
 async def open_streams(all_: list[Running]) -> tuple[list[aiohttp.ClientResponse], list[str]]:
